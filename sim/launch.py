@@ -1,0 +1,155 @@
+"""A launch: a program with its grid, block and arguments, ready to run on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.program import Param, Program
+
+Dim3 = tuple[int, int, int]
+
+
+class LaunchError(ValueError):
+    """A launch that the GPU would refuse, or arguments that do not fit the kernel."""
+
+
+@dataclass(frozen=True)
+class OutputArray:
+    """An array argument that starts filled with one value and need not be kept on the host."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fill: float = 0
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> OutputArray:
+    """An array argument of zeros, made on the device."""
+    dims = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return OutputArray(tuple(int(d) for d in dims), np.dtype(dtype))
+
+
+def dim3(value: int | Sequence[int], what: str) -> Dim3:
+    """`value` as (x, y, z); an int or a shorter sequence is padded with ones.
+
+    Raises `LaunchError` when a dimension is not a positive integer.
+    """
+    dims = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    if not 1 <= len(dims) <= 3 or not all(isinstance(d, int | np.integer) for d in dims):
+        raise LaunchError(f"{what} must be one to three integers, not {value!r}")
+    if min(dims) < 1:
+        raise LaunchError(f"{what}={tuple(dims)}: every dimension must be at least 1 (cudaErrorInvalidConfiguration)")
+    return tuple(int(d) for d in dims + (1, 1))[:3]  # type: ignore[return-value]
+
+
+class HasOutputs(Protocol):
+    """What `Launch.check` needs of a report."""
+
+    @property
+    def outputs(self) -> Mapping[str, npt.NDArray[Any]]: ...
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    `args` holds, in the kernel's order, NumPy arrays (copied to the device when
+    simulated), `OutputArray`s, device arrays and scalars. `expected` gives, from
+    nothing, the right value of each array it names, by parameter name.
+    """
+
+    program: Program
+    grid: Dim3
+    block: Dim3
+    args: tuple[Any, ...]
+    shared_bytes: int = 0  #: dynamic shared memory
+    name: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)  #: workload parameters, for tables
+    expected: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
+    rtol: float = 1e-5
+    atol: float = 1e-6
+    flops: float = 0.0  #: useful floating-point operations, for TFLOP/s
+    facts: Mapping[str, Any] = field(default_factory=dict)  #: what a table may show beside params: tiles, ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", dim3(self.grid, "grid"))
+        object.__setattr__(self, "block", dim3(self.block, "block"))
+        if not self.name:
+            object.__setattr__(self, "name", self.program.name)
+
+    @property
+    def threads_per_block(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+    @property
+    def blocks(self) -> int:
+        x, y, z = self.grid
+        return x * y * z
+
+    def with_(self, **changes: Any) -> Launch:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def check(self, report: HasOutputs) -> None:
+        """Compare the arrays that the simulated kernel left with NumPy's answer.
+
+        Raises `AssertionError` naming the array, the worst element and both values;
+        `LaunchError` when the launch has no expected result.
+        """
+        if self.expected is None:
+            raise LaunchError(f"{self.name}: this launch carries no expected result to check against")
+        for name, right in self.expected().items():
+            got = np.asarray(report.outputs[name]).reshape(right.shape)
+            wide = np.float64 if right.dtype.kind not in "iub" else right.dtype
+            a, b = got.astype(wide), right.astype(wide)
+            if wide is np.float64:
+                bad = ~np.isclose(a, b, rtol=self.rtol, atol=self.atol, equal_nan=True)
+            else:
+                bad = a != b
+            if bad.any():
+                error = np.where(bad, np.abs(a.astype(np.float64) - b.astype(np.float64)), -1)
+                at = np.unravel_index(int(np.nanargmax(error)), right.shape)
+                where = ", ".join(map(str, at))
+                raise AssertionError(
+                    f"{self.name}: {name}[{where}] is {got[at]!r}, NumPy says {right[at]!r} "
+                    f"({int(bad.sum())} of {right.size} elements differ by more than rtol={self.rtol:g}, atol={self.atol:g})"
+                )
+
+
+def pack_params(program: Program, values: Sequence[int | float | Any], extents: Mapping[int, Sequence[int]]) -> bytes:
+    """The parameter area of constant bank 0.
+
+    `values` are device addresses for arrays and scalars otherwise; `extents[k]` is
+    the shape of array parameter `k`. Raises `LaunchError` on a scalar that does
+    not fit its type.
+    """
+    area = bytearray(max(program.param_bytes, 8))
+    for k, (param, value) in enumerate(zip(program.params, values, strict=True)):
+        data = _param_bytes(program, param, value)
+        area[param.offset : param.offset + len(data)] = data
+        for extent_offset, extent in zip(param.extent_offsets, tuple(extents.get(k, ()))[1:], strict=False):
+            area[extent_offset : extent_offset + 4] = np.int32(extent).tobytes()
+    return bytes(area)
+
+
+def _param_bytes(program: Program, param: Param, value: Any) -> bytes:
+    if param.kind == "array":
+        return np.uint64(value).tobytes()
+    if param.dtype.kind in "iu":
+        limits = np.iinfo(param.dtype)
+        if not limits.min <= int(value) <= limits.max or int(value) != value:
+            raise LaunchError(f"{program.name}: argument {param.name}={value!r} does not fit {param.dtype}")
+    return np.asarray(value).astype(param.dtype).tobytes()
