@@ -1,0 +1,296 @@
+"""Where the core keeps things: named columns of the state arrays of an SM, and the arrays themselves.
+
+Compiled functions see plain arrays. Each table here is `int64[..., columns]`;
+a column's name is a module constant, so that code reads `ws[w, W_PC]`.
+Times are SM cycles; resource clocks (`*_FREE`) are ticks of 1/TICK cycle, so
+that an issue interval of 1.8 cycles can be had in integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+TICK = 16  #: resource-clock ticks a cycle
+NEVER = 1 << 60  #: a time that has not been set
+GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
+CODE_BASE = 0x7E00_0000_0000  #: address that instruction fetches come from
+CONSTANT_BASE = 0x7E80_0000_0000
+
+MAX_WARPS = 64
+MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
+MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
+
+# --- per warp: ws[warps, W_COLUMNS]
+(
+    W_STATE,  # W_EMPTY, W_LIVE, W_DRAINING
+    W_PC,
+    W_MASK,  # active lanes of the running part
+    W_EXITED,  # lanes that have exited (or never existed)
+    W_SLOT,  # block slot
+    W_INDEX,  # warp in its block
+    W_AGE,  # order of launch: larger is younger
+    W_REASON,  # stall reason of the cycles since W_SINCE while asleep
+    W_SINCE,  # cycles are accounted up to here
+    W_READY,  # 1: waits for nothing of its own any more, only for shared resources
+    W_SPLITS,  # parts in the split table
+    W_REDIRECT,  # fetch restarts here after a taken branch
+    W_LINE,  # instruction line that is known to be present
+    W_STALL,  # control bits' stall count runs out here
+    W_PENDING,  # memory requests without a known return
+    W_DRAIN,  # stores are out of the SM here
+    W_GROUP,  # asynchronous copies: group being filled
+    W_TRACE,  # replay: next record
+    W_TRACE_END,
+    W_ASLEEP,  # 1: waits for an event that sets no time (barrier, return)
+) = range(20)
+W_COLUMNS = 20
+W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2
+
+# --- split table: sp[warps, MAX_SPLITS, SP_COLUMNS]
+SP_PC, SP_MASK, SP_WAIT = range(3)
+SP_COLUMNS = 3
+SP_RUNNABLE, SP_AT_BARRIER = -1, 16  # SP_WAIT: runnable; a convergence barrier 0..15; the block's barrier
+
+# --- control-bit barriers: sb[warps, 6, SB_COLUMNS]
+SB_PENDING, SB_TIME, SB_REASON = range(3)
+SB_COLUMNS = 3
+
+# --- asynchronous copy groups: ag[warps, MAX_GROUPS, 2]
+AG_LEFT, AG_TIME = range(2)
+
+# --- per block slot: bs[slots, B_COLUMNS]
+(
+    B_LIVE,  # warps not yet drained
+    B_THREADS,  # threads that have not exited
+    B_ID,  # linear block index
+    B_START,
+    B_END,
+    B_SHARED,  # byte offset of its shared memory in the SM's array
+    B_X,
+    B_Y,
+    B_Z,
+) = range(9)
+B_COLUMNS = 9
+
+# --- barriers of a block slot: br[slots, 16, 2]
+BR_ARRIVED, BR_LAST = range(2)
+
+# --- per sub-core: sc[subcores, SC_COLUMNS]
+SC_NEXT, SC_LAST, SC_ADDRESS_FREE, SC_QUEUE, SC_RR = range(5)  # SC_QUEUE: instructions that entered the memory queue
+SC_PIPES = 5  # first of 11 pipe clocks, ticks
+SC_QUEUE_TIMES = 16  # first of 16 departure times of the memory queue
+SC_COLUMNS = 32
+
+# --- per SM: sv[SV_COLUMNS]
+(
+    SV_LSU_FREE,  # shared stage, ticks
+    SV_BARRIER_FREE,  # barrier unit, cycles
+    SV_WARPS,  # resident warps
+    SV_REQUESTS,  # packets made in this step
+    SV_ENTRIES,  # waiting entries in use
+    SV_FREE_ENTRY,  # head of the free list
+    SV_NODES,  # waiter nodes used in this step
+    SV_AGE,  # next warp age
+    SV_LRU,  # L1 use counter
+    SV_STRONG,  # strong accesses made in this step
+    SV_TRACE,  # records made in this step
+    SV_EVENTS,  # blocks that ended in this step
+    SV_ACTIVE_SINCE,
+    SV_OUTSTANDING,
+    SV_START_FREE,  # block launch unit, cycles
+    SV_NEXT,  # earliest cycle at which anything can happen here
+    SV_L1_PORT_FREE,  # ticks
+    SV_LAST_PACKET,
+) = range(18)
+SV_COLUMNS = 18
+
+# --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
+(
+    E_WARP,
+    E_ROW,  # first register row, -1 none
+    E_COUNT,
+    E_BARRIER,  # control-bit barrier, 7 none
+    E_LEFT,  # packets still out
+    E_TIME,  # latest return
+    E_KIND,  # EK_*
+    E_NEXT,
+    E_GROUP,
+    E_EXTRA,  # cycles from the packet's return to the register
+    E_LOW,  # earliest possible completion
+) = range(11)
+E_COLUMNS = 11
+EK_LOAD, EK_CODE, EK_CONSTANT, EK_COPY, EK_STORE = range(5)
+
+# --- packets of a step: rq[packets, R_COLUMNS]
+(
+    R_TIME,
+    R_LINE,
+    R_SECTORS,
+    R_KIND,
+    R_OPS,
+    R_BYTES,
+    R_WAITERS,  # head of a list of nodes, -1 none
+    R_L1,  # L1 line it fills, -1 none
+    R_DONE,
+) = range(9)
+R_COLUMNS = 9
+RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION, RK_FETCH = range(5)
+MAX_PACKETS = 2048  #: a step's packets of one SM
+
+# --- L1: l1[lines, L_COLUMNS]
+L_TAG, L_USED, L_FILL = 0, 1, 2  # L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k of this step)
+L_COLUMNS = 6
+
+# --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
+G_WARP, G_PC, G_MASK, G_ROW, G_PACKET = range(5)
+G_COLUMNS = 5
+MAX_STRONG = 256
+
+# --- trace records of a step
+T_BLOCK, T_WARP, T_PC, T_ACTIVE, T_ON = range(5)
+T_COLUMNS = 5
+
+# --- errors: er[ER_COLUMNS]
+ER_CODE, ER_PC, ER_BLOCK, ER_WARP, ER_LANE, ER_ADDRESS, ER_WIDTH, ER_TIME = range(8)
+ER_COLUMNS = 8
+(
+    ERROR_NONE,
+    ERROR_GLOBAL_BOUNDS,
+    ERROR_MISALIGNED,
+    ERROR_SHARED_BOUNDS,
+    ERROR_UNKNOWN_OPCODE,
+    ERROR_LOCAL_BOUNDS,
+    ERROR_PC,
+    ERROR_CONVERGENCE,
+) = range(8)
+
+# --- configuration: cfg[C_COLUMNS]
+(
+    C_SUBCORES,
+    C_SLOTS,  # warp slots a sub-core
+    C_ROUND_ROBIN,
+    C_REGISTER_ROWS,  # rows a warp: R registers and uniform registers
+    C_ROWS,  # with scratch
+    C_SHARED_ROWS,
+    C_BRANCH,
+    C_BARRIER_BASE,
+    C_BARRIER_STEP,
+    C_QUEUE,
+    C_ADDRESS,  # address unit, ticks an instruction
+    C_SHARED_WAVEFRONT,  # ticks
+    C_GLOBAL_REQUEST,
+    C_TAG,  # ticks a tag look-up
+    C_SHARED_LATENCY,
+    C_L1_LATENCY,
+    C_L1_MISS,  # shared stage to crossbar
+    C_L1_FILL,  # return to register
+    C_WIDTH_EXTRA,  # cycles more for each further 32 bits of a lane
+    C_STORE_READ,
+    C_L1_SETS,
+    C_L1_WAYS,
+    C_CODE_L0_LINES,
+    C_CODE_L1_LINES,
+    C_CODE_L0_MISS,
+    C_CODE_PREFETCH,
+    C_CODE_LINE,  # instructions a line
+    C_CONSTANT_MISS,
+    C_ENTRIES,
+    C_HAS_CONTROL,
+    C_REPLAY,
+    C_RECORD,
+    C_SHARED_BYTES,  # of a block
+    C_LOCAL_BYTES,  # of a thread
+    C_LOCAL_BASE,  # offset of local memory in global memory
+    C_BLOCK_X,
+    C_BLOCK_Y,
+    C_BLOCK_Z,
+    C_GRID_X,
+    C_GRID_Y,
+    C_GRID_Z,
+    C_THREADS,  # a block
+    C_WARPS,  # a block
+    C_BLOCK_START,  # cycles to start a block
+    C_WARP_START,  # and each of its warps
+    C_INSTRUCTIONS,
+    C_L1_PORT,  # ticks a packet to the crossbar
+    C_SHARED_ATOMIC,
+    C_CONSTANT_HIT,
+    C_GLOBAL_BYTES,
+    C_VECTOR_MIN,  # ticks: least time of a 128-bit request in the data stage
+    C_SLOT_COUNT,
+    C_L1_ENABLED,
+) = range(53)
+C_COLUMNS = 53
+
+# --- timing classes: tc[classes, TC_COLUMNS]
+TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
+TC_COLUMNS = 5
+
+
+class SmArrays(NamedTuple):
+    """The state of all SMs; the first axis is the SM."""
+
+    U: npt.NDArray[np.uint32]  # registers: rows that warps share, then warps' rows
+    S: npt.NDArray[np.int32]
+    F: npt.NDArray[np.float32]
+    preds: npt.NDArray[np.int64]
+    ws: npt.NDArray[np.int64]
+    wake: npt.NDArray[np.int64]  # [sm, subcore, slot]
+    sp: npt.NDArray[np.int64]
+    cb: npt.NDArray[np.int64]  # convergence barriers [sm, warp, 16]
+    ready: npt.NDArray[np.int64]  # [sm, warp, rows + 16]: when a register or predicate is there
+    kind: npt.NDArray[np.int8]  # the stall reason of waiting for it
+    war: npt.NDArray[np.int64]  # when its last reader has read it
+    sb: npt.NDArray[np.int64]
+    ag: npt.NDArray[np.int64]
+    bs: npt.NDArray[np.int64]
+    br: npt.NDArray[np.int64]
+    sc: npt.NDArray[np.int64]
+    sv: npt.NDArray[np.int64]
+    en: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int64]  # waiter nodes [sm, nodes, 2]: entry, next
+    rq: npt.NDArray[np.int64]
+    l1: npt.NDArray[np.int64]
+    code_l0: npt.NDArray[np.int64]  # [sm, subcore, lines, 2]: line, when
+    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]; when < 0: packet of this step; NEVER: absent
+    constant: npt.NDArray[np.int64]  # [sm, lines]: when
+    shared: npt.NDArray[np.uint8]
+    inst: npt.NDArray[np.int64]
+    stall: npt.NDArray[np.int64]
+    sm: npt.NDArray[np.int64]
+    sg: npt.NDArray[np.int64]
+    sg_addr: npt.NDArray[np.int64]
+    trace: npt.NDArray[np.int64]
+    trace_addr: npt.NDArray[np.int64]
+    er: npt.NDArray[np.int64]
+    scratch: npt.NDArray[np.int64]  # [sm, 8, 64] work space: addresses, lines, sectors, banks
+    seen: npt.NDArray[np.int64]  # [sm, instructions, 2] bounds of the allocation that an instruction last touched
+
+
+class Shared(NamedTuple):
+    """What all SMs read."""
+
+    cfg: npt.NDArray[np.int64]
+    tc: npt.NDArray[np.int64]
+    code: npt.NDArray[np.int32]
+    constant_line: npt.NDArray[np.int64]  # constant line an instruction reads, -1 none
+    gmem: npt.NDArray[np.uint8]
+    bank: npt.NDArray[np.uint8]  # constant bank 0
+    starts: npt.NDArray[np.int64]  # allocations of global memory, ascending: byte offsets
+    ends: npt.NDArray[np.int64]
+    replay: npt.NDArray[np.int64]  # [records, T_COLUMNS], warps' records together, in order
+    replay_addr: npt.NDArray[np.int64]  # [memory records, 32]
+    replay_addr_at: npt.NDArray[np.int64]  # row of replay_addr a record has, -1 none
+
+
+def ticks(cycles: float) -> int:
+    """Cycles as resource-clock ticks, at least one."""
+    return max(1, round(cycles * TICK))
+
+
+def empty(shape: Any, dtype: Any, fill: int = 0) -> npt.NDArray[Any]:
+    """An array that takes memory only where it is touched, when `fill` is zero."""
+    return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)
