@@ -1,0 +1,302 @@
+"""What a hardware profile holds: its sections, keys, units and limits, as plain immutable records.
+
+Each key's type carries the unit that a profile must state and the values that are
+possible; `sim.profile` loads files into these records. A comment beside a key says
+what it means, where its name does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge, Gt, MinLen
+
+
+class Unit(NamedTuple):
+    """The unit that a profile file must state for a key."""
+
+    name: str
+
+
+Count = Annotated[int, Gt(0), Unit("count")]
+CountOrZero = Annotated[int, Ge(0), Unit("count")]
+Text = Annotated[str, MinLen(1), Unit("text")]
+Bytes = Annotated[int, Gt(0), Unit("bytes")]
+BytesOrZero = Annotated[int, Ge(0), Unit("bytes")]
+Kibibytes = Annotated[int, Gt(0), Unit("KiB")]
+Megahertz = Annotated[float, Gt(0), Unit("MHz")]
+Cycles = Annotated[int, Gt(0), Unit("cycles")]
+CyclesOrZero = Annotated[int, Ge(0), Unit("cycles")]
+MeanCycles = Annotated[float, Gt(0), Unit("cycles")]
+MeanCyclesOrZero = Annotated[float, Ge(0), Unit("cycles")]
+Nanoseconds = Annotated[float, Gt(0), Unit("ns")]
+BytesPerCycle = Annotated[float, Gt(0), Unit("bytes/cycle")]
+PerCycle = Annotated[float, Gt(0), Unit("1/cycle")]
+FlopsPerCycle = Annotated[float, Gt(0), Unit("flop/cycle/SM")]
+FlopsPerCycleOrZero = Annotated[float, Ge(0), Unit("flop/cycle/SM")]
+PipeName = Annotated[
+    Literal["fma", "fmaheavy", "alu", "fp64", "xu", "uniform", "tensor", "cbu", "lsu", "adu", "fp16"],
+    Unit("pipe"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """Which GPU this is, and its size. Cycles everywhere are of `clock_mhz`."""
+
+    name: Text
+    architecture: Text
+    compute_capability: Text
+    sm_count: Count
+    gpc_count: Count
+    sms_per_tpc: Count
+    clock_mhz: Megahertz
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyLimits:
+    """What bounds the blocks on an SM, and a launch."""
+
+    warp_size: Count
+    max_warps_per_sm: Count
+    max_threads_per_sm: Count
+    max_blocks_per_sm: Count
+    max_threads_per_block: Count
+    max_registers_per_thread: Count
+    registers_per_sm: Count
+    registers_per_block: Count
+    register_allocation_unit: Count  # registers; a warp's are rounded up to it
+    warp_allocation_granularity: Count  # a block's warps are rounded up to it when registers are counted
+    shared_per_sm_bytes: Bytes
+    shared_per_block_bytes: Bytes  # without opting in
+    shared_per_block_optin_bytes: Bytes
+    shared_allocation_unit_bytes: Bytes
+    shared_reserved_bytes: BytesOrZero  # taken by the system from each block's share
+    shared_carveouts_kib: Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("KiB")]
+    max_grid_x: Count
+    max_grid_y: Count
+    max_grid_z: Count
+    max_block_x: Count
+    max_block_y: Count
+    max_block_z: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Front end of an SM: issue, branches, barriers."""
+
+    subcores: Count
+    issue_order: Annotated[Literal["gto", "lrr"], Unit("text")]  # default; a launch may choose the other
+    instruction_buffer_entries: Count  # decoded instructions a warp holds ahead of issue
+    branch_latency_cycles: Cycles  # a taken branch issues, then its target at the earliest
+    cross_pipe_extra_cycles: CyclesOrZero  # result used by an instruction of another pipe, beyond its latency
+    predicate_operand_latency_cycles: Cycles  # a predicate used as an operand; as a guard it takes [timing.setp]
+    barrier_base_cycles: MeanCycles  # __syncthreads of one warp
+    barrier_per_warp_cycles: MeanCyclesOrZero  # more for each further warp of the block
+    exit_cycles: CyclesOrZero  # EXIT issues, then the warp's slot is free
+    unified_l1_kib: Kibibytes  # L1 and shared memory together
+
+
+@dataclass(frozen=True, slots=True)
+class OpTiming:
+    """Where a class of instructions executes and how long it takes."""
+
+    pipe: PipeName
+    latency_cycles: Cycles  # issue to the issue of a dependent instruction
+    interval_cycles: MeanCycles  # the pipe of one sub-core takes one warp instruction in so many cycles
+    alternate_pipe: PipeName | None = None  # second pipe that takes the class as well
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A row for each `sim.isa.TimingClass` but `LOAD_STORE`, whose timing is `[lsu]`."""
+
+    fp32: OpTiming
+    imad: OpTiming
+    imad_wide: OpTiming
+    alu: OpTiming
+    setp: OpTiming
+    fp16: OpTiming
+    fp64: OpTiming
+    xu: OpTiming
+    convert: OpTiming
+    uniform: OpTiming
+    branch: OpTiming
+    barrier: OpTiming
+    s2r: OpTiming
+    shuffle: OpTiming
+    vote: OpTiming
+    ldc: OpTiming
+    hmma_16816: OpTiming
+    hmma_1688: OpTiming
+    imma: OpTiming
+    dmma: OpTiming
+    control: OpTiming
+    mov: OpTiming
+
+
+@dataclass(frozen=True, slots=True)
+class Lsu:
+    """The way of a memory instruction through the SM. Latencies are issue to dependent issue."""
+
+    queue_entries: Count  # memory instructions a sub-core holds before its address unit
+    address_interval_cycles: MeanCycles  # address unit of a sub-core
+    shared_wavefront_cycles: MeanCycles  # data stage of the SM, a wavefront
+    global_request_cycles: MeanCycles  # data stage of the SM, a global or local request at least
+    tags_per_cycle: PerCycle  # 128-byte lines looked up
+    shared_load_latency_cycles: Cycles  # 32-bit load, no conflict
+    shared_atomic_latency_cycles: Cycles
+    global_hit_latency_cycles: Cycles  # 32-bit load that hits in L1
+    load_64_extra_cycles: CyclesOrZero
+    load_128_extra_cycles: CyclesOrZero
+    shared_128_extra_cycles: CyclesOrZero
+    ldmatrix_extra_cycles: CyclesOrZero  # LDSM.x1 over a shared load; each doubling adds its wavefronts
+    async_copy_extra_cycles: CyclesOrZero  # LDGSTS: data arrives, then it is in shared memory
+    load_read_cycles: Cycles  # sources of a load are free to overwrite
+    store_read_cycles: Cycles  # sources of a 32-bit store are free to overwrite
+    store_64_extra_cycles: CyclesOrZero
+    store_128_extra_cycles: CyclesOrZero
+    max_outstanding_requests: Count  # global load requests of an SM that wait for data
+    fence_block_cycles: Cycles  # MEMBAR.CTA
+    fence_gpu_cycles: Cycles  # MEMBAR.GPU beyond the pending stores
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Shared memory's data array."""
+
+    banks: Count
+    bank_bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class L1:
+    """The L1 data cache: what the carve-out leaves of the unified array."""
+
+    line_bytes: Bytes
+    sector_bytes: Bytes
+    associativity: Count
+    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  # of the unified array, holds neither shared memory nor lines
+    miss_sectors: Count  # sectors on their way from L2 at most
+
+
+@dataclass(frozen=True, slots=True)
+class Icache:
+    """Instruction caches: L0 of a sub-core, L1 of the SM."""
+
+    line_bytes: Bytes
+    l0_bytes: Bytes
+    l1_bytes: Bytes
+    l0_miss_cycles: Cycles  # from the L1 instruction cache
+    l1_miss_cycles: Cycles  # from L2
+    prefetch_lines: CountOrZero  # stream buffer: lines fetched ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The constant caches behind constant-bank operands and LDC."""
+
+    line_bytes: Bytes
+    l0_bytes: Bytes  # operands of fixed-latency instructions
+    l1_bytes: Bytes
+    miss_cycles: Cycles  # operand that misses in L0
+    memory_cycles: Cycles  # that misses in L1 too
+
+
+@dataclass(frozen=True, slots=True)
+class L2:
+    """The L2 cache and the way to it. Rates are per SM cycle, though the L2 has its own clock."""
+
+    bytes: Bytes
+    clock_mhz: Megahertz
+    partitions: Count
+    slices: Count
+    line_bytes: Bytes
+    sector_bytes: Bytes
+    associativity: Count
+    hit_latency_cycles: Cycles  # beyond an L1 hit, in the SM's own partition
+    far_extra_cycles: CyclesOrZero  # more when the data is in the other partition
+    slice_bytes_per_cycle: BytesPerCycle
+    sm_read_bytes_per_cycle: BytesPerCycle  # L2 to one SM
+    sm_write_bytes_per_cycle: BytesPerCycle
+    gpc_read_bytes_per_cycle: BytesPerCycle  # L2 to the SMs of one GPC
+    cross_bytes_per_cycle: BytesPerCycle  # from one partition to the other
+    atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses
+    atomic_same_address_cycles: MeanCycles  # successive lanes' operations on one word
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The memory behind L2. Nanoseconds are the part's; cycles are the SM's."""
+
+    kind: Text
+    capacity_bytes: Bytes
+    channels: Count  # independent (pseudo-)channels
+    burst_bytes: Bytes  # least that a channel moves
+    peak_gbytes_per_s: Annotated[float, Gt(0), Unit("GB/s")]  # all channels, nominal
+    bank_groups: Count
+    banks: Count  # of a channel, all groups
+    row_bytes: Bytes  # of one bank of one channel
+    latency_cycles: CyclesOrZero  # miss in L2 to the controller and back, beyond the array's own time
+    trcd_ns: Nanoseconds
+    trp_ns: Nanoseconds
+    tcl_ns: Nanoseconds
+    tras_ns: Nanoseconds
+    tccd_short_ns: Nanoseconds
+    tccd_long_ns: Nanoseconds  # same bank group
+    trrd_ns: Nanoseconds
+    tfaw_ns: Nanoseconds
+    twtr_ns: Nanoseconds  # last write data to read
+    trtw_ns: Nanoseconds  # bus idle between read and write data
+    twr_ns: Nanoseconds
+    trefi_ns: Nanoseconds
+    trfc_ns: Nanoseconds
+    write_queue_entries: Count  # sectors a channel gathers before it turns the bus round
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCosts:
+    """What starting and ending a kernel costs."""
+
+    blocks_per_cycle: PerCycle  # whole device, blocks that take the place of finished ones
+    fill_blocks_per_cycle: PerCycle  # whole device, blocks that find an empty SM
+    block_start_cycles: CyclesOrZero  # block assigned, then its first warp may issue
+    block_end_cycles: CyclesOrZero  # last warp exited, then its resources are free
+    launch_cycles: CyclesOrZero  # kernel starts to count, then the first block is assigned
+    drain_cycles: CyclesOrZero  # last block ended, then the kernel has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Most operations a cycle of an SM, dense, multiply and add counted as 2. Zero: no such unit."""
+
+    fp32: FlopsPerCycle
+    fp64: FlopsPerCycle
+    fp16: FlopsPerCycle
+    tensor_fp16: FlopsPerCycleOrZero
+    tensor_bf16: FlopsPerCycleOrZero
+    tensor_tf32: FlopsPerCycleOrZero
+    tensor_fp64: FlopsPerCycleOrZero
+    tensor_int8: FlopsPerCycleOrZero
+    tensor_fp8: FlopsPerCycleOrZero
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """All that a profile file holds, a field a TOML table."""
+
+    gpu: Gpu
+    occupancy: OccupancyLimits
+    core: Core
+    timing: Timing
+    lsu: Lsu
+    shared: Shared
+    l1: L1
+    icache: Icache
+    constant: Constant
+    l2: L2
+    dram: Dram
+    launch: LaunchCosts
+    peak: Peak
+
