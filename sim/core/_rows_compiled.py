@@ -1,0 +1,399 @@
+"""Rows for Numba: a value type of 32 lanes that LLVM keeps in vector registers.
+
+A row is one LLVM vector (`<32 x i32>` and so on), so an instruction of 32 lanes
+is a handful of machine instructions, with no loop for the compiler to recognise
+and no aliasing question between source and destination registers.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+LANES = 32
+
+_ELEMENT = {
+    types.uint32: ir.IntType(32),
+    types.int32: ir.IntType(32),
+    types.float32: ir.FloatType(),
+    types.uint64: ir.IntType(64),
+    types.int64: ir.IntType(64),
+    types.float64: ir.DoubleType(),
+    types.boolean: ir.IntType(1),
+}
+
+
+class RowType(types.Type):
+    """Numba's type of a row of `dtype`."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Row({dtype})")
+
+    @property
+    def llvm(self) -> Any:
+        return ir.VectorType(_ELEMENT[self.dtype], LANES)
+
+    @property
+    def is_float(self) -> bool:
+        return isinstance(self.dtype, types.Float)
+
+    @property
+    def is_signed(self) -> bool:
+        return bool(getattr(self.dtype, "signed", False))
+
+
+@register_model(RowType)
+class _RowModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: RowType) -> None:
+        super().__init__(dmm, fe_type, fe_type.llvm)
+
+
+BOOLEANS = RowType(types.boolean)
+
+
+def _splat(builder: Any, scalar: Any) -> Any:
+    vector = ir.VectorType(scalar.type, LANES)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _register_operator(function: Any, emit: Any, *, compares: bool = False) -> None:
+    """Type and lower a binary operator for row-row, row-scalar and scalar-row."""
+
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) != 2 or not any(isinstance(a, RowType) for a in args):
+                return None
+            row = next(a for a in args if isinstance(a, RowType))
+            if any(isinstance(a, RowType) and a != row for a in args):
+                return None
+            result = BOOLEANS if compares else row
+            return signature(result, *(a if isinstance(a, RowType) else row.dtype for a in args))
+
+    infer_global(function)(Template)
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        row = next(a for a in sig.args if isinstance(a, RowType))
+        left, right = (v if isinstance(t, RowType) else _splat(builder, v) for t, v in zip(sig.args, args, strict=True))
+        return emit(builder, row, left, right)
+
+    lower_builtin(function, RowType, RowType)(lower)
+    for scalar in (types.Integer, types.Float, types.Boolean):
+        lower_builtin(function, RowType, scalar)(lower)
+        lower_builtin(function, scalar, RowType)(lower)
+
+
+def _arithmetic(integer: str | None, floating: str | None) -> Any:
+    def emit(builder: Any, row: RowType, left: Any, right: Any) -> Any:
+        return getattr(builder, floating if row.is_float else integer)(left, right)
+
+    return emit
+
+
+def _shift_right(builder: Any, row: RowType, left: Any, right: Any) -> Any:
+    return (builder.ashr if row.is_signed else builder.lshr)(left, right)
+
+
+def _comparison(symbol: str) -> Any:
+    def emit(builder: Any, row: RowType, left: Any, right: Any) -> Any:
+        if row.is_float:
+            compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+        else:
+            compare = builder.icmp_signed if row.is_signed else builder.icmp_unsigned
+        return compare(symbol, left, right)
+
+    return emit
+
+
+for _function, _integer, _floating in (
+    (operator.add, "add", "fadd"),
+    (operator.sub, "sub", "fsub"),
+    (operator.mul, "mul", "fmul"),
+    (operator.truediv, None, "fdiv"),
+    (operator.floordiv, "udiv", None),
+    (operator.and_, "and_", None),
+    (operator.or_, "or_", None),
+    (operator.xor, "xor", None),
+    (operator.lshift, "shl", None),
+):
+    _register_operator(_function, _arithmetic(_integer, _floating))
+_register_operator(operator.rshift, _shift_right)
+for _function, _symbol in (
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.eq, "=="),
+    (operator.ne, "!="),
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+):
+    _register_operator(_function, _comparison(_symbol), compares=True)
+
+
+def _register_unary(function: Any, emit: Any) -> None:
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(args[0], args[0]) if len(args) == 1 and isinstance(args[0], RowType) else None
+
+    infer_global(function)(Template)
+    lower_builtin(function, RowType)(lambda context, builder, sig, args: emit(builder, sig.args[0], args[0]))
+
+
+_register_unary(operator.neg, lambda builder, row, x: builder.fneg(x) if row.is_float else builder.neg(x))
+_register_unary(operator.invert, lambda builder, row, x: builder.not_(x))
+
+
+def _row_pointer(context: Any, builder: Any, array_type: Any, array: Any, row: Any, llvm: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    offset = builder.shl(row, ir.Constant(row.type, 5))
+    return builder.bitcast(builder.gep(data, [offset]), llvm.as_pointer())
+
+
+def _lanes(builder: Any, mask: Any) -> Any:
+    return builder.bitcast(builder.trunc(mask, ir.IntType(32)), BOOLEANS.llvm)
+
+
+@intrinsic
+def load(typingctx: Any, array: Any, row: Any) -> Any:
+    result = RowType(array.dtype)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(_row_pointer(context, builder, array, *args, result.llvm), align=4)
+
+    return result(array, types.int64), codegen
+
+
+@intrinsic
+def save(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
+    target = RowType(array.dtype)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointer = _row_pointer(context, builder, array, args[0], args[1], target.llvm)
+        builder.store(builder.bitcast(args[2], target.llvm), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, value), codegen
+
+
+@intrinsic
+def store(typingctx: Any, array: Any, row: Any, value: Any, mask: Any) -> Any:
+    target = RowType(array.dtype)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointer = _row_pointer(context, builder, array, args[0], args[1], target.llvm)
+        old = builder.load(pointer, align=4)
+        new = builder.bitcast(args[2], target.llvm)
+        builder.store(builder.select(_lanes(builder, args[3]), new, old), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, value, types.int64), codegen
+
+
+def _convert(builder: Any, source: RowType, target: RowType, x: Any) -> Any:
+    """A value conversion, as C's cast; a float out of the integer's range gives no particular value."""
+    if source.dtype == types.boolean:
+        return builder.uitofp(x, target.llvm) if target.is_float else builder.zext(x, target.llvm)
+    if source.is_float and target.is_float:
+        if source.dtype.bitwidth == target.dtype.bitwidth:
+            return x
+        wider = target.dtype.bitwidth > source.dtype.bitwidth
+        return (builder.fpext if wider else builder.fptrunc)(x, target.llvm)
+    if source.is_float:
+        return (builder.fptosi if target.is_signed else builder.fptoui)(x, target.llvm)
+    if target.is_float:
+        return (builder.sitofp if source.is_signed else builder.uitofp)(x, target.llvm)
+    if source.dtype.bitwidth == target.dtype.bitwidth:
+        return x
+    if target.dtype.bitwidth < source.dtype.bitwidth:
+        return builder.trunc(x, target.llvm)
+    return (builder.sext if source.is_signed else builder.zext)(x, target.llvm)
+
+
+def _conversion(dtype: Any) -> Any:
+    target = RowType(dtype)
+
+    def convert(typingctx: Any, x: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if isinstance(x, RowType):
+                return _convert(builder, x, target, args[0])
+            return _splat(builder, args[0])
+
+        return target(x if isinstance(x, RowType) else dtype), codegen
+
+    return intrinsic(convert)
+
+
+u32, i32, f32 = _conversion(types.uint32), _conversion(types.int32), _conversion(types.float32)
+u64, i64, f64 = _conversion(types.uint64), _conversion(types.int64), _conversion(types.float64)
+
+
+def _reinterpretation(dtype: Any) -> Any:
+    target = RowType(dtype)
+
+    def reinterpret(typingctx: Any, x: Any) -> Any:
+        return target(x), lambda context, builder, sig, args: builder.bitcast(args[0], target.llvm)
+
+    return intrinsic(reinterpret)
+
+
+as_u32, as_i32, as_f32 = (_reinterpretation(t) for t in (types.uint32, types.int32, types.float32))
+as_u64, as_i64, as_f64 = (_reinterpretation(t) for t in (types.uint64, types.int64, types.float64))
+
+
+@intrinsic
+def where(typingctx: Any, condition: Any, x: Any, y: Any) -> Any:
+    row = x if isinstance(x, RowType) else y
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        left, right = (
+            v if isinstance(t, RowType) else _splat(builder, v) for t, v in zip(sig.args[1:], args[1:], strict=True)
+        )
+        return builder.select(args[0], left, right)
+
+    return row(condition, *(a if isinstance(a, RowType) else row.dtype for a in (x, y))), codegen
+
+
+def _llvm(builder: Any, name: str, row: RowType, arguments: list[Any]) -> Any:
+    """A call of the LLVM intrinsic `name` for rows of one type."""
+    suffix = {"i32": "i32", "i64": "i64", "float": "f32", "double": "f64"}[str(_ELEMENT[row.dtype])]
+    symbol = f"llvm.{name}.v{LANES}{suffix}"
+    function = builder.module.globals.get(symbol)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(row.llvm, [a.type for a in arguments]), symbol)
+    return builder.call(function, arguments)
+
+
+@intrinsic
+def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
+    return x(x, x, x), lambda context, builder, sig, args: _llvm(builder, "fma", x, list(args))
+
+
+def _llvm_unary(name: str, *extra: Any) -> Any:
+    def unary(typingctx: Any, x: Any) -> Any:
+        return x(x), lambda context, builder, sig, args: _llvm(builder, name, x, [args[0], *extra])
+
+    return intrinsic(unary)
+
+
+sqrt, floor, ceil, trunc = (_llvm_unary(name) for name in ("sqrt", "floor", "ceil", "trunc"))
+rint, magnitude = _llvm_unary("rint"), _llvm_unary("fabs")
+count_ones, reverse_bits = _llvm_unary("ctpop"), _llvm_unary("bitreverse")
+leading_zeros = _llvm_unary("ctlz", ir.Constant(ir.IntType(1), 0))
+
+
+@intrinsic
+def lane_numbers(typingctx: Any) -> Any:
+    row = RowType(types.int32)
+    return row(), lambda context, builder, sig, args: ir.Constant(row.llvm, list(range(LANES)))
+
+
+@intrinsic
+def lanes(typingctx: Any, mask: Any) -> Any:
+    return BOOLEANS(types.int64), lambda context, builder, sig, args: _lanes(builder, args[0])
+
+
+@intrinsic
+def mask_of(typingctx: Any, condition: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(BOOLEANS), codegen
+
+
+@intrinsic(prefer_literal=True)
+def spread(typingctx: Any, x: Any, group: Any, thread: Any, first: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        sources = [
+            (lane // 4 * group.literal_value + lane % 4 * thread.literal_value + first.literal_value) % LANES
+            for lane in range(LANES)
+        ]
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), LANES), sources)
+        return builder.shuffle_vector(args[0], args[0], picks)
+
+    return x(x, group, thread, first), codegen
+
+
+def _element_pointers(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> tuple[Any, Any]:
+    """Pointers to `array[index]` a lane, and the LLVM type of the elements there."""
+    element = ir.IntType(array_type.dtype.bitwidth)
+    data = builder.ptrtoint(context.make_array(array_type)(context, builder, array).data, ir.IntType(64))
+    bytes_log2 = (array_type.dtype.bitwidth // 8).bit_length() - 1
+    offsets = builder.shl(index, ir.Constant(index.type, [bytes_log2] * LANES))
+    pointers = builder.inttoptr(
+        builder.add(_splat(builder, data), offsets), ir.VectorType(element.as_pointer(), LANES)
+    )
+    return pointers, ir.VectorType(element, LANES)
+
+
+def _memory_intrinsic(builder: Any, name: str, arguments: list[Any], result: Any) -> Any:
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(result, [a.type for a in arguments]), name)
+    return builder.call(function, arguments)
+
+
+@intrinsic
+def gather(typingctx: Any, array: Any, index: Any, mask: Any) -> Any:
+    row = RowType(types.uint64 if array.dtype.bitwidth == 64 else types.uint32)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers, vector = _element_pointers(context, builder, array, args[0], args[1])
+        align = ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
+        words = _memory_intrinsic(
+            builder,
+            f"llvm.masked.gather.v{LANES}i{array.dtype.bitwidth}.v{LANES}p0",
+            [pointers, align, _lanes(builder, args[2]), ir.Constant(vector, [0] * LANES)],
+            vector,
+        )
+        return words if vector == row.llvm else builder.zext(words, row.llvm)
+
+    return row(array, RowType(types.int64), types.int64), codegen
+
+
+@intrinsic
+def scatter(typingctx: Any, array: Any, index: Any, value: Any, mask: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers, vector = _element_pointers(context, builder, array, args[0], args[1])
+        align = ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
+        words = args[2] if vector == value.llvm else builder.trunc(args[2], vector)
+        _memory_intrinsic(
+            builder,
+            f"llvm.masked.scatter.v{LANES}i{array.dtype.bitwidth}.v{LANES}p0",
+            [words, pointers, align, _lanes(builder, args[3])],
+            ir.VoidType(),
+        )
+        return context.get_dummy_value()
+
+    return types.void(array, RowType(types.int64), value, types.int64), codegen
+
+
+@intrinsic
+def permute(typingctx: Any, x: Any, source: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        slot = cgutils.alloca_once_value(builder, args[0])
+        first = builder.ptrtoint(slot, ir.IntType(64))
+        wide = ir.VectorType(ir.IntType(64), LANES)
+        offsets = builder.shl(builder.zext(args[1], wide), ir.Constant(wide, [2] * LANES))
+        pointers = builder.inttoptr(
+            builder.add(_splat(builder, first), offsets), ir.VectorType(ir.IntType(32).as_pointer(), LANES)
+        )
+        return _memory_intrinsic(
+            builder,
+            f"llvm.masked.gather.v{LANES}i32.v{LANES}p0",
+            [
+                pointers,
+                ir.Constant(ir.IntType(32), 4),
+                ir.Constant(BOOLEANS.llvm, [1] * LANES),
+                ir.Constant(x.llvm, [0] * LANES),
+            ],
+            x.llvm,
+        )
+
+    return x(RowType(types.uint32), RowType(types.uint32)), codegen

@@ -1,0 +1,118 @@
+"""Rows without a compiler: NumPy arrays of 32 lanes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sim._jit import fma64
+
+LANES = 32
+_BITS = np.arange(LANES, dtype=np.int64)
+
+
+def load(array: Any, row: Any) -> Any:
+    return array.reshape(-1, LANES)[row].copy()
+
+
+def save(array: Any, row: Any, value: Any) -> None:
+    array.reshape(-1, LANES)[row] = value.view(array.dtype)
+
+
+def store(array: Any, row: Any, value: Any, mask: Any) -> None:
+    np.copyto(array.reshape(-1, LANES)[row], value.view(array.dtype), where=lanes(mask))
+
+
+def _conversion(dtype: Any) -> Any:
+    def convert(x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            return x.astype(dtype)
+        return np.full(LANES, np.array(x).astype(dtype), dtype)
+
+    return convert
+
+
+def _reinterpretation(dtype: Any) -> Any:
+    return lambda x: x.view(dtype)
+
+
+u32, i32, f32 = _conversion(np.uint32), _conversion(np.int32), _conversion(np.float32)
+u64, i64, f64 = _conversion(np.uint64), _conversion(np.int64), _conversion(np.float64)
+as_u32, as_i32, as_f32 = (_reinterpretation(t) for t in (np.uint32, np.int32, np.float32))
+as_u64, as_i64, as_f64 = (_reinterpretation(t) for t in (np.uint64, np.int64, np.float64))
+
+sqrt, floor, ceil, trunc, rint, magnitude = np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.abs
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    dtype = x.dtype if isinstance(x, np.ndarray) else y.dtype
+    return np.where(condition, np.asarray(x).astype(dtype), np.asarray(y).astype(dtype))
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """`x * y + z` rounded once: for float32 the float64 sum is rounded to odd first."""
+    if x.dtype == np.float64:
+        return np.array([fma64(*t) for t in zip(x, y, z, strict=True)])
+    product, addend = x.astype(np.float64) * y, z.astype(np.float64)
+    total = product + addend
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    inexact = np.isfinite(total) & (error != 0) & (total.view(np.int64) & 1 == 0)
+    odd = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    return np.where(inexact, odd, total).astype(np.float32)
+
+
+def count_ones(x: Any) -> Any:
+    return np.bitwise_count(x).astype(x.dtype)
+
+
+def reverse_bits(x: Any) -> Any:
+    for shift, pattern in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+        keep = np.uint32(pattern)
+        x = ((x >> np.uint32(shift)) & keep) | ((x & keep) << np.uint32(shift))
+    return x
+
+
+def leading_zeros(x: Any) -> Any:
+    width = 8 * x.dtype.itemsize
+    return np.array([width - int(v).bit_length() for v in x], x.dtype)
+
+
+def lane_numbers() -> Any:
+    return np.arange(LANES, dtype=np.int32)
+
+
+def lanes(mask: Any) -> Any:
+    return (np.int64(mask) >> _BITS & 1).astype(bool)
+
+
+def mask_of(condition: Any) -> Any:
+    return np.int64((condition.astype(np.int64) << _BITS).sum())
+
+
+@lru_cache
+def _spread_sources(group: int, thread: int, first: int) -> Any:
+    lane = np.arange(LANES)
+    return (lane // 4 * group + lane % 4 * thread + first) % LANES
+
+
+def spread(x: Any, group: int, thread: int, first: int) -> Any:
+    return x[_spread_sources(group, thread, first)]
+
+
+def gather(array: Any, index: Any, mask: Any) -> Any:
+    result = np.zeros(LANES, np.uint64 if array.dtype.itemsize == 8 else np.uint32)
+    active = lanes(mask)
+    result[active] = array[index[active]]
+    return result
+
+
+def scatter(array: Any, index: Any, value: Any, mask: Any) -> None:
+    active = lanes(mask)
+    array[index[active]] = value[active].astype(array.dtype)
+
+
+def permute(x: Any, source: Any) -> Any:
+    return x[source]

@@ -1,0 +1,134 @@
+"""Rows: values of 32 lanes, and what can be done with them, compiled or not.
+
+Instruction code is written once, on whole rows: `store(U, d, load(U, a) +
+load(U, b), mask)`. Compiled, a row is a vector of machine registers; without
+Numba it is a NumPy array of 32. Rows hold uint32, int32, float32, uint64, int64,
+float64 or booleans. `+ - * / & | ^ << >> ~` and comparisons work lane by lane
+between rows of one type, or a row and a Python literal; integers wrap around;
+shift amounts must be below the width; `//` is for unsigned integers.
+
+* `load(array, row)`: 32 elements from `array[row]` (any C-ordered array, in units of 32 elements)
+* `save(array, row, value)`: all 32 lanes; `store(array, row, value, mask)`: the lanes in an int64 mask;
+  a value of another type of the same width is stored bit for bit
+* `u32 i32 f32 u64 i64 f64`: value conversion of a row, or a row full of a scalar
+* `as_u32` and so on: the same bits as another type
+* `where(condition, x, y)`, `fma(x, y, z)` (rounded once), `sqrt floor ceil trunc rint magnitude`
+* `count_ones leading_zeros reverse_bits` of unsigned rows
+* `lanes(mask)`: booleans of an int64 mask; `mask_of(booleans)`: the mask
+* `lane_numbers()`: 0..31 as int32
+* `permute(x, source)`: lane i takes lane source[i]; both uint32
+* `gather(array, index, mask)`, `scatter(array, index, value, mask)`: elements of a 1-D array of unsigned
+  integers at int64 indices, for lanes in mask; where lanes meet, the highest one's value stays
+* `spread(x, group, thread, first)`: lane 4 g + t takes lane g * group + t * thread + first; literals only
+"""
+
+from sim._jit import COMPILED
+
+if COMPILED:
+    from sim.core._rows_compiled import (
+        as_f32,
+        as_f64,
+        as_i32,
+        as_i64,
+        as_u32,
+        as_u64,
+        ceil,
+        count_ones,
+        f32,
+        f64,
+        floor,
+        fma,
+        gather,
+        i32,
+        i64,
+        lane_numbers,
+        lanes,
+        leading_zeros,
+        load,
+        magnitude,
+        mask_of,
+        permute,
+        reverse_bits,
+        rint,
+        save,
+        scatter,
+        spread,
+        sqrt,
+        store,
+        trunc,
+        u32,
+        u64,
+        where,
+    )
+else:
+    from sim.core._rows_numpy import (
+        as_f32,
+        as_f64,
+        as_i32,
+        as_i64,
+        as_u32,
+        as_u64,
+        ceil,
+        count_ones,
+        f32,
+        f64,
+        floor,
+        fma,
+        gather,
+        i32,
+        i64,
+        lane_numbers,
+        lanes,
+        leading_zeros,
+        load,
+        magnitude,
+        mask_of,
+        permute,
+        reverse_bits,
+        rint,
+        save,
+        scatter,
+        spread,
+        sqrt,
+        store,
+        trunc,
+        u32,
+        u64,
+        where,
+    )
+
+__all__ = [
+    "as_f32",
+    "as_f64",
+    "as_i32",
+    "as_i64",
+    "as_u32",
+    "as_u64",
+    "ceil",
+    "count_ones",
+    "f32",
+    "f64",
+    "floor",
+    "fma",
+    "gather",
+    "i32",
+    "i64",
+    "lane_numbers",
+    "lanes",
+    "leading_zeros",
+    "load",
+    "magnitude",
+    "mask_of",
+    "permute",
+    "reverse_bits",
+    "rint",
+    "save",
+    "scatter",
+    "spread",
+    "sqrt",
+    "store",
+    "trunc",
+    "u32",
+    "u64",
+    "where",
+]
