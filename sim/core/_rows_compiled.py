@@ -320,16 +320,11 @@ def spread(typingctx: Any, x: Any, group: Any, thread: Any, first: Any) -> Any:
     return x(x, group, thread, first), codegen
 
 
-def _element_pointers(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> tuple[Any, Any]:
-    """Pointers to `array[index]` a lane, and the LLVM type of the elements there."""
-    element = ir.IntType(array_type.dtype.bitwidth)
-    data = builder.ptrtoint(context.make_array(array_type)(context, builder, array).data, ir.IntType(64))
-    bytes_log2 = (array_type.dtype.bitwidth // 8).bit_length() - 1
-    offsets = builder.shl(index, ir.Constant(index.type, [bytes_log2] * LANES))
-    pointers = builder.inttoptr(
-        builder.add(_splat(builder, data), offsets), ir.VectorType(element.as_pointer(), LANES)
-    )
-    return pointers, ir.VectorType(element, LANES)
+def _byte_pointers(context: Any, builder: Any, memory_type: Any, memory: Any, offsets: Any, bits: int) -> Any:
+    """Pointers to elements of `bits` bits at byte offsets into a byte array, one a lane."""
+    data = builder.ptrtoint(context.make_array(memory_type)(context, builder, memory).data, ir.IntType(64))
+    pointers = ir.VectorType(ir.IntType(bits).as_pointer(), LANES)
+    return builder.inttoptr(builder.add(_splat(builder, data), offsets), pointers)
 
 
 def _memory_intrinsic(builder: Any, name: str, arguments: list[Any], result: Any) -> Any:
@@ -339,39 +334,45 @@ def _memory_intrinsic(builder: Any, name: str, arguments: list[Any], result: Any
     return builder.call(function, arguments)
 
 
-@intrinsic
-def gather(typingctx: Any, array: Any, index: Any, mask: Any) -> Any:
-    row = RowType(types.uint64 if array.dtype.bitwidth == 64 else types.uint32)
+def _gather(bits: int) -> Any:
+    row, offsets = RowType(types.uint32), RowType(types.int64)
+    vector, align = ir.VectorType(ir.IntType(bits), LANES), ir.Constant(ir.IntType(32), bits // 8)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointers, vector = _element_pointers(context, builder, array, args[0], args[1])
-        align = ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
-        words = _memory_intrinsic(
-            builder,
-            f"llvm.masked.gather.v{LANES}i{array.dtype.bitwidth}.v{LANES}p0",
-            [pointers, align, _lanes(builder, args[2]), ir.Constant(vector, [0] * LANES)],
-            vector,
-        )
-        return words if vector == row.llvm else builder.zext(words, row.llvm)
+    def gather(typingctx: Any, memory: Any, offset: Any, mask: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
+            arguments = [pointers, align, _lanes(builder, args[2]), ir.Constant(vector, [0] * LANES)]
+            elements = _memory_intrinsic(
+                builder, f"llvm.masked.gather.v{LANES}i{bits}.v{LANES}p0", arguments, vector
+            )
+            return elements if bits == 32 else builder.zext(elements, row.llvm)
 
-    return row(array, RowType(types.int64), types.int64), codegen
+        return row(memory, offsets, types.int64), codegen
+
+    return intrinsic(gather)
 
 
-@intrinsic
-def scatter(typingctx: Any, array: Any, index: Any, value: Any, mask: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointers, vector = _element_pointers(context, builder, array, args[0], args[1])
-        align = ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
-        words = args[2] if vector == value.llvm else builder.trunc(args[2], vector)
-        _memory_intrinsic(
-            builder,
-            f"llvm.masked.scatter.v{LANES}i{array.dtype.bitwidth}.v{LANES}p0",
-            [words, pointers, align, _lanes(builder, args[3])],
-            ir.VoidType(),
-        )
-        return context.get_dummy_value()
+def _scatter(bits: int) -> Any:
+    row, offsets = RowType(types.uint32), RowType(types.int64)
+    vector, align = ir.VectorType(ir.IntType(bits), LANES), ir.Constant(ir.IntType(32), bits // 8)
 
-    return types.void(array, RowType(types.int64), value, types.int64), codegen
+    def scatter(typingctx: Any, memory: Any, offset: Any, value: Any, mask: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
+            elements = args[2] if bits == 32 else builder.trunc(args[2], vector)
+            arguments = [elements, pointers, align, _lanes(builder, args[3])]
+            _memory_intrinsic(
+                builder, f"llvm.masked.scatter.v{LANES}i{bits}.v{LANES}p0", arguments, ir.VoidType()
+            )
+            return context.get_dummy_value()
+
+        return types.void(memory, offsets, row, types.int64), codegen
+
+    return intrinsic(scatter)
+
+
+gather8, gather16, gather32 = _gather(8), _gather(16), _gather(32)
+scatter8, scatter16, scatter32 = _scatter(8), _scatter(16), _scatter(32)
 
 
 @intrinsic

@@ -102,16 +102,27 @@ def spread(x: Any, group: int, thread: int, first: int) -> Any:
     return x[_spread_sources(group, thread, first)]
 
 
-def gather(array: Any, index: Any, mask: Any) -> Any:
-    result = np.zeros(LANES, np.uint64 if array.dtype.itemsize == 8 else np.uint32)
-    active = lanes(mask)
-    result[active] = array[index[active]]
-    return result
+def _gather(size: int) -> Any:
+    def gather(memory: Any, offset: Any, mask: Any) -> Any:
+        result, active = np.zeros(LANES, np.uint32), lanes(mask)
+        elements = memory[offset[active, None] + np.arange(size)]
+        result[active] = np.ascontiguousarray(elements).view(f"<u{size}")[:, 0]
+        return result
+
+    return gather
 
 
-def scatter(array: Any, index: Any, value: Any, mask: Any) -> None:
-    active = lanes(mask)
-    array[index[active]] = value[active].astype(array.dtype)
+def _scatter(size: int) -> Any:
+    def scatter(memory: Any, offset: Any, value: Any, mask: Any) -> None:
+        active = lanes(mask)
+        elements = np.ascontiguousarray(value[active]).view(np.uint8).reshape(-1, 4)
+        memory[offset[active, None] + np.arange(size)] = elements[:, :size]
+
+    return scatter
+
+
+gather8, gather16, gather32 = _gather(1), _gather(2), _gather(4)
+scatter8, scatter16, scatter32 = _scatter(1), _scatter(2), _scatter(4)
 
 
 def permute(x: Any, source: Any) -> Any:

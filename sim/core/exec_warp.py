@@ -40,7 +40,8 @@ class Ctx(IntEnum):
     GRID_DIM_Z = 9
     SM = 10
     CLOCK = 11  # SM cycles
-    NANOSECONDS = 12  # the global timer
+    ACTIVE = 12  # active lanes, guard or not
+    NANOSECONDS = 13  # the global timer
 
 
 @jit
@@ -126,23 +127,23 @@ def predicate_logic(table: Any, pa: Any, pb: Any, pc: Any) -> Any:
 
 
 @jit
-def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, warp: Any, mask: Any) -> None:
+def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
     """P2R: byte X of a, with bits 0..6 that b selects taken from P0..P6."""
     packed = load(U, a) & 0
     for predicate in range(7):
-        packed = packed | (u32(lanes(preds[warp, predicate])) << predicate)
+        packed = packed | (u32(lanes(preds[predicate])) << predicate)
     chosen = load(U, b)
     store(U, d, (load(U, a) & ~(chosen << (8 * (x & 3)))) | ((packed & chosen) << (8 * (x & 3))), mask)
 
 
 @jit
-def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, warp: Any, mask: Any) -> None:
+def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
     """R2P: P0..P6 that b selects, from bits of byte X of a."""
     value, chosen = load(U, a) >> (8 * (x & 3)), load(U, b)
     for predicate in range(7):
         bits = mask_of(((value >> predicate) & 1) != 0)
         active = mask & mask_of(((chosen >> predicate) & 1) != 0)
-        preds[warp, predicate] = (preds[warp, predicate] & ~active) | (bits & active)
+        preds[predicate] = (preds[predicate] & ~active) | (bits & active)
 
 
 @jit

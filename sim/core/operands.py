@@ -16,17 +16,17 @@ def row_of(operand: Any, base: Any) -> Any:
 
 
 @jit
-def predicate_mask(preds: Any, warp: Any, predicate: Any) -> Any:
+def predicate_mask(preds: Any, predicate: Any) -> Any:
     """Lanes for which a source predicate (+ 16: negated) is true."""
-    mask = preds[warp, predicate & 15]
+    mask = preds[predicate & 15]
     return mask ^ FULL_MASK if predicate & 16 else mask
 
 
 @jit
-def write_predicate(preds: Any, warp: Any, predicate: Any, value: Any, mask: Any) -> None:
+def write_predicate(preds: Any, predicate: Any, value: Any, mask: Any) -> None:
     """Set the lanes in `mask` of a destination predicate; PT and UPT discard."""
     if predicate & 7 != 7:
-        preds[warp, predicate] = (preds[warp, predicate] & ~mask) | (value & mask)
+        preds[predicate] = (preds[predicate] & ~mask) | (value & mask)
 
 
 @jit

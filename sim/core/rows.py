@@ -17,8 +17,8 @@ shift amounts must be below the width; `//` is for unsigned integers.
 * `lanes(mask)`: booleans of an int64 mask; `mask_of(booleans)`: the mask
 * `lane_numbers()`: 0..31 as int32
 * `permute(x, source)`: lane i takes lane source[i]; both uint32
-* `gather(array, index, mask)`, `scatter(array, index, value, mask)`: elements of a 1-D array of unsigned
-  integers at int64 indices, for lanes in mask; where lanes meet, the highest one's value stays
+* `gather8/16/32(memory, offset, mask)`, `scatter8/16/32(memory, offset, value, mask)`: little-endian
+  elements of a byte array at int64 byte offsets, as uint32; where lanes meet, the highest one's value stays
 * `spread(x, group, thread, first)`: lane 4 g + t takes lane g * group + t * thread + first; literals only
 """
 
@@ -38,7 +38,9 @@ if COMPILED:
         f64,
         floor,
         fma,
-        gather,
+        gather8,
+        gather16,
+        gather32,
         i32,
         i64,
         lane_numbers,
@@ -51,7 +53,9 @@ if COMPILED:
         reverse_bits,
         rint,
         save,
-        scatter,
+        scatter8,
+        scatter16,
+        scatter32,
         spread,
         sqrt,
         store,
@@ -74,7 +78,9 @@ else:
         f64,
         floor,
         fma,
-        gather,
+        gather8,
+        gather16,
+        gather32,
         i32,
         i64,
         lane_numbers,
@@ -87,7 +93,9 @@ else:
         reverse_bits,
         rint,
         save,
-        scatter,
+        scatter8,
+        scatter16,
+        scatter32,
         spread,
         sqrt,
         store,
@@ -110,7 +118,9 @@ __all__ = [
     "f64",
     "floor",
     "fma",
-    "gather",
+    "gather8",
+    "gather16",
+    "gather32",
     "i32",
     "i64",
     "lane_numbers",
@@ -123,7 +133,9 @@ __all__ = [
     "reverse_bits",
     "rint",
     "save",
-    "scatter",
+    "scatter8",
+    "scatter16",
+    "scatter32",
     "spread",
     "sqrt",
     "store",

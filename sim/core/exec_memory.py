@@ -1,0 +1,179 @@
+"""Memory instructions: addresses, and moving data between registers and bytes.
+
+A memory is a flat byte array whose first byte has address `origin`. Callers check
+bounds and alignment first; atomics are in `sim.core.exec_atomic`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim._jit import jit
+from sim.core.exec_atomic import apply_atomic, gather_operand, scatter_result
+from sim.core.operands import row_of
+from sim.core.rows import (
+    as_i32,
+    as_i64,
+    gather8,
+    gather16,
+    gather32,
+    i64,
+    mask_of,
+    save,
+    scatter8,
+    scatter16,
+    scatter32,
+    u32,
+    u64,
+)
+from sim.core.rows import load as load_row
+from sim.core.rows import store as store_row
+from sim.isa import FLAG_SIGNED, WARP_SIZE, Col, Op
+
+__all__ = [
+    "apply_atomic",
+    "copy_async",
+    "effective_addresses",
+    "first_misaligned",
+    "gather_operand",
+    "load",
+    "load_matrix",
+    "scatter_result",
+    "store",
+    "store_matrix",
+]
+
+
+@jit
+def _address_part(U: Any, row: Any, words: Any) -> Any:
+    """A 32-bit or 64-bit operand of an address, as int64."""
+    low = u64(load_row(U, row))
+    if words == 2:
+        low = low | (u64(load_row(U, row + 1)) << 32)
+    return as_i64(low)
+
+
+@jit
+def effective_addresses(code: Any, pc: Any, U: Any, base: Any, addr: Any, source: Any) -> None:
+    """Fill `addr` (int64[32]) with the byte addresses of all lanes: operand a, plus Y.
+
+    A load may name a further, uniform, part of the address at b, and a store at c. A
+    32-bit address wraps around at 2**32. For LDGSTS `addr` is the place in shared
+    memory, and `source` (int64[32]) is filled with the one in global memory: b, plus X.
+    """
+    op, words = code[pc, Col.OP], code[pc, Col.NA]
+    total = _address_part(U, row_of(code[pc, Col.A], base), words) + i64(code[pc, Col.Y])
+    if op == Op.LDGSTS:
+        part = _address_part(U, row_of(code[pc, Col.B], base), code[pc, Col.NB])
+        save(source, 0, part + i64(code[pc, Col.X]))
+    further, count = code[pc, Col.B], code[pc, Col.NB]
+    if op == Op.ST or op == Op.STSM:
+        further, count = code[pc, Col.C], code[pc, Col.NC]
+    if count > 0 and (op == Op.LD or op == Op.LDSM or op == Op.ST or op == Op.STSM):
+        words = max(words, count)
+        total = total + _address_part(U, row_of(further, base), count)
+    if words != 2:
+        total = total & 0xFFFFFFFF
+    save(addr, 0, total)
+
+
+@jit
+def first_misaligned(addr: Any, mask: Any, width: Any) -> Any:
+    """The first lane of `mask` whose address is no multiple of `width` bytes; -1 when there is none."""
+    crooked = mask & mask_of((load_row(addr, 0) & i64(width - 1)) != 0)
+    if crooked:
+        for lane in range(WARP_SIZE):
+            if (crooked >> lane) & 1:
+                return lane
+    return -1
+
+
+@jit
+def load(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: Any, memory: Any) -> None:
+    """LD: `Col.WIDTH` bytes a lane into one, two or four rows; narrow loads extend by FLAG_SIGNED."""
+    d, width = row_of(code[pc, Col.D], base), code[pc, Col.WIDTH]
+    offset = load_row(addr, 0) - i64(origin)
+    if width >= 4:
+        for word in range(width >> 2):
+            store_row(U, d + word, gather32(memory, offset + i64(4 * word), mask), mask)
+        return
+    value = gather16(memory, offset, mask) if width == 2 else gather8(memory, offset, mask)
+    if code[pc, Col.FLAGS] & FLAG_SIGNED:
+        unused = u32(32 - 8 * width)
+        store_row(U, d, as_i32(value << unused) >> as_i32(unused), mask)
+    else:
+        store_row(U, d, value, mask)
+
+
+@jit
+def store(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: Any, memory: Any) -> None:
+    """ST: `Col.WIDTH` bytes a lane from rows at b; where lanes meet, the highest lane's value stays."""
+    b, width = row_of(code[pc, Col.B], base), code[pc, Col.WIDTH]
+    offset = load_row(addr, 0) - i64(origin)
+    if width >= 4:
+        for word in range(width >> 2):
+            scatter32(memory, offset + i64(4 * word), load_row(U, b + word), mask)
+    elif width == 2:
+        scatter16(memory, offset, load_row(U, b), mask)
+    else:
+        scatter8(memory, offset, load_row(U, b), mask)
+
+
+@jit
+def copy_async(
+    mask: Any, reading: Any, width: Any, addr: Any, source: Any, origin: Any, memory: Any, shared: Any
+) -> None:
+    """LDGSTS: `width` bytes a lane from `memory` at `source` to `shared` at `addr`.
+
+    Lanes of `mask` outside `reading` write zeros.
+    """
+    to, at = load_row(addr, 0), load_row(source, 0) - i64(origin)
+    for byte in range(0, width, 4):
+        scatter32(shared, to + i64(byte), gather32(memory, at + i64(byte), reading), mask)
+
+
+@jit
+def _matrix_element(addr: Any, matrix: Any, row: Any, column: Any) -> Any:
+    """Byte address of an element of an 8x8 matrix of 16-bit elements whose rows lanes 8 m to 8 m + 7 point at."""
+    return addr[8 * matrix + row] + 2 * column
+
+
+@jit
+def load_matrix(code: Any, pc: Any, U: Any, base: Any, addr: Any, memory: Any) -> None:
+    """LDSM: `Col.WIDTH` 8x8 matrices of 16-bit elements, row r of matrix m at the address in lane 8 m + r.
+
+    Lane 4 r + t receives elements (r, 2 t) and (r, 2 t + 1); transposed (X = 1), elements (2 t, r) and (2 t + 1, r).
+    """
+    d = row_of(code[pc, Col.D], base)
+    transposed = code[pc, Col.X] & 1
+    for matrix in range(code[pc, Col.WIDTH]):
+        for lane in range(WARP_SIZE):
+            row, column = lane >> 2, 2 * (lane & 3)
+            low = _matrix_element(addr, matrix, row, column)
+            high = low + 2
+            if transposed:
+                low = _matrix_element(addr, matrix, column, row)
+                high = _matrix_element(addr, matrix, column + 1, row)
+            word = np.int64(memory[low]) | (np.int64(memory[low + 1]) << 8)
+            word |= (np.int64(memory[high]) << 16) | (np.int64(memory[high + 1]) << 24)
+            U[d + matrix, lane] = np.uint32(word)
+
+
+@jit
+def store_matrix(code: Any, pc: Any, U: Any, base: Any, addr: Any, memory: Any) -> None:
+    """STSM: the inverse of LDSM, from rows at b."""
+    b = row_of(code[pc, Col.B], base)
+    transposed = code[pc, Col.X] & 1
+    for matrix in range(code[pc, Col.WIDTH]):
+        for lane in range(WARP_SIZE):
+            row, column = lane >> 2, 2 * (lane & 3)
+            low = _matrix_element(addr, matrix, row, column)
+            high = low + 2
+            if transposed:
+                low = _matrix_element(addr, matrix, column, row)
+                high = _matrix_element(addr, matrix, column + 1, row)
+            word = np.int64(U[b + matrix, lane])
+            memory[low], memory[low + 1] = np.uint8(word & 255), np.uint8((word >> 8) & 255)
+            memory[high], memory[high + 1] = np.uint8((word >> 16) & 255), np.uint8(word >> 24)

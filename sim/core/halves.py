@@ -1,0 +1,134 @@
+"""float16 and bfloat16: their bits to wider numbers and back, rounded as the hardware rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim._jit import bits_to_f32, f32_to_bits, jit
+from sim.core.rows import as_f32, as_u32, f32, f64, magnitude, u32, where
+from sim.isa import Rounding
+
+HALF_NAN = 0x7FFF  #: the NaN that instructions produce, in both formats
+_TWO_TO_112 = np.float32(2.0**112)  # the difference of float32's and float16's exponent biases
+
+
+@jit
+def half_row(bits: Any, bf16: Any) -> Any:
+    """float32 row of the 16-bit floats in the low half of a uint32 row."""
+    if bf16:
+        return as_f32(bits << 16)
+    shifted = (bits & 0x7FFF) << 13
+    # Multiplying by 2**112 corrects the exponent of normal and subnormal numbers alike.
+    finite = as_u32(as_f32(shifted) * f32(_TWO_TO_112))
+    value = where(shifted >= 0x0F800000, shifted | 0x7F800000, finite)
+    return as_f32(value | ((bits & 0x8000) << 16))
+
+
+@jit
+def round_to_half(x: Any, bf16: Any) -> Any:
+    """The nearest 16-bit float, ties to even, of a float32 row; in the low half of a uint32 row."""
+    bits = as_u32(x)
+    sign, size = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
+    if bf16:
+        rounded = (size + 0x7FFF + ((size >> 16) & 1)) >> 16
+    else:
+        normal = (size - 0x37FFF001 + ((size >> 13) & 1)) >> 13
+        # Adding 0.5 leaves the multiple of 2**-24 that is nearest in the low bits.
+        subnormal = as_u32(as_f32(size) + f32(0.5)) - 0x3F000000
+        rounded = where(size < 0x38800000, subnormal, where(size >= 0x47800000, 0x7C00, normal))
+    return where(size > 0x7F800000, HALF_NAN, rounded | sign)
+
+
+@jit
+def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
+    """A float32 row as 16-bit floats in the given rounding (`sim.isa.Rounding`)."""
+    nearest = round_to_half(x, bf16)
+    if rounding == Rounding.RN:
+        return nearest
+    back = half_row(nearest, bf16)
+    negative = (nearest & 0x8000) != 0
+    larger, smaller = magnitude(back) > magnitude(x), magnitude(back) < magnitude(x)
+    if rounding == Rounding.RZ:
+        return where(larger, nearest - 1, nearest)
+    inward = negative if rounding == Rounding.RP else ~negative
+    return where(inward & larger, nearest - 1, where(~inward & smaller, nearest + 1, nearest))
+
+
+@jit
+def single_to_odd(x: Any) -> Any:
+    """A float64 row as float32, inexact results to the neighbour with an odd last bit.
+
+    A second rounding to a narrower format then gives what one rounding would have.
+    """
+    nearest = f32(x)
+    bits, back = as_u32(nearest), f64(nearest)
+    even = ((bits & 1) == 0) & (back != x) & (x == x)
+    return as_f32(where(even, where(magnitude(back) > magnitude(x), bits - 1, bits + 1), bits))
+
+
+@jit
+def sum_to_odd(x: Any, y: Any) -> Any:
+    """The sum of two float64 rows as float32, rounded to odd: ready to be rounded to a half."""
+    total = x + y
+    back = total - x
+    error = (x - (total - back)) + (y - back)
+    single = single_to_odd(total)
+    bits = as_u32(single)
+    # Exact in float32 but not in float64: the rest decides on which side of it the sum lies.
+    touched = (f64(single) == total) & (error != 0) & (error == error) & ((bits & 1) == 0)
+    away = (error > 0) == (total > 0)
+    return as_f32(where(touched, where(away, bits + 1, bits - 1), bits))
+
+
+@jit
+def packed(low: Any, high: Any) -> Any:
+    """Two 16-bit rows as one."""
+    return (low & 0xFFFF) | (high << 16)
+
+
+@jit
+def flushed(x: Any) -> Any:
+    """A float32 row with subnormal numbers replaced by zeros of their sign."""
+    bits = as_u32(x)
+    return as_f32(where((bits & 0x7F800000) == 0, bits & 0x80000000, bits))
+
+
+@jit
+def canonical(x: Any) -> Any:
+    """Bits of a float32 row with every NaN made the one that NVIDIA's float32 units produce."""
+    return where(x == x, as_u32(x), 0x7FFFFFFF)
+
+
+@jit
+def half_value(bits: Any, bf16: Any) -> Any:
+    """One 16-bit float, given as an int64, as float64."""
+    if bf16:
+        return np.float64(bits_to_f32(np.uint32(bits << 16)))
+    shifted = (bits & 0x7FFF) << 13
+    if shifted >= 0x0F800000:
+        size = np.float64(bits_to_f32(np.uint32(shifted | 0x7F800000)))
+    else:
+        size = np.float64(bits_to_f32(np.uint32(shifted))) * 2.0**112
+    return -size if bits & 0x8000 else size
+
+
+@jit
+def half_bits(value: Any, bf16: Any) -> Any:
+    """The nearest 16-bit float, ties to even, of a float64 that a float32 can hold to odd; as int64."""
+    single = np.float32(value)
+    bits, back = np.int64(f32_to_bits(single)), np.float64(single)
+    if back != value and value == value and bits & 1 == 0:
+        bits += -1 if abs(back) > abs(value) else 1
+    sign, size = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
+    if size > 0x7F800000:
+        return np.int64(HALF_NAN)
+    if bf16:
+        return sign | ((size + 0x7FFF + ((size >> 16) & 1)) >> 16)
+    if size >= 0x47800000:
+        return sign | 0x7C00
+    if size < 0x38800000:
+        total = bits_to_f32(np.uint32(size)) + np.float32(0.5)
+        return sign | (np.int64(f32_to_bits(np.float32(total))) - 0x3F000000)
+    return sign | ((size - 0x37FFF001 + ((size >> 13) & 1)) >> 13)
