@@ -89,23 +89,21 @@ SC_COLUMNS = 32
     SV_LSU_FREE,  # shared stage, ticks
     SV_BARRIER_FREE,  # barrier unit, cycles
     SV_WARPS,  # resident warps
-    SV_REQUESTS,  # packets made in this step
-    SV_ENTRIES,  # waiting entries in use
+    SV_PACKETS,  # packets ever queued
+    SV_SENT,  # packets ever taken by the memory system
     SV_FREE_ENTRY,  # head of the free list
-    SV_NODES,  # waiter nodes used in this step
+    SV_FREE_NODE,
     SV_AGE,  # next warp age
     SV_LRU,  # L1 use counter
     SV_STRONG,  # strong accesses made in this step
     SV_TRACE,  # records made in this step
     SV_EVENTS,  # blocks that ended in this step
     SV_ACTIVE_SINCE,
-    SV_OUTSTANDING,
-    SV_START_FREE,  # block launch unit, cycles
+    SV_NODES,  # waiter nodes in use
     SV_NEXT,  # earliest cycle at which anything can happen here
-    SV_L1_PORT_FREE,  # ticks
     SV_LAST_PACKET,
-) = range(18)
-SV_COLUMNS = 18
+) = range(16)
+SV_COLUMNS = 16
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
 (
@@ -138,15 +136,17 @@ EK_LOAD, EK_CODE, EK_CONSTANT, EK_COPY, EK_STORE = range(5)
 ) = range(9)
 R_COLUMNS = 9
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION, RK_FETCH = range(5)
-MAX_PACKETS = 2048  #: a step's packets of one SM
+RING = 4096  #: packets of one SM that wait to be taken or are being answered
+MAX_ENTRIES = 1024
+MAX_NODES = 16384
 
 # --- L1: l1[lines, L_COLUMNS]
-L_TAG, L_USED, L_FILL = 0, 1, 2  # L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k of this step)
+L_TAG, L_USED, L_FILL = 0, 1, 2  # L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out for it)
 L_COLUMNS = 6
 
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
-G_WARP, G_PC, G_MASK, G_ROW, G_PACKET = range(5)
-G_COLUMNS = 5
+G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME = range(6)
+G_COLUMNS = 6
 MAX_STRONG = 256
 
 # --- trace records of a step
@@ -187,7 +187,6 @@ ER_COLUMNS = 8
     C_L1_LATENCY,
     C_L1_MISS,  # shared stage to crossbar
     C_L1_FILL,  # return to register
-    C_WIDTH_EXTRA,  # cycles more for each further 32 bits of a lane
     C_STORE_READ,
     C_L1_SETS,
     C_L1_WAYS,
@@ -196,7 +195,6 @@ ER_COLUMNS = 8
     C_CODE_L0_MISS,
     C_CODE_PREFETCH,
     C_CODE_LINE,  # instructions a line
-    C_CONSTANT_MISS,
     C_ENTRIES,
     C_HAS_CONTROL,
     C_REPLAY,
@@ -212,37 +210,85 @@ ER_COLUMNS = 8
     C_GRID_Z,
     C_THREADS,  # a block
     C_WARPS,  # a block
-    C_BLOCK_START,  # cycles to start a block
-    C_WARP_START,  # and each of its warps
     C_INSTRUCTIONS,
     C_L1_PORT,  # ticks a packet to the crossbar
     C_SHARED_ATOMIC,
-    C_CONSTANT_HIT,
     C_GLOBAL_BYTES,
     C_VECTOR_MIN,  # ticks: least time of a 128-bit request in the data stage
     C_SLOT_COUNT,
-    C_L1_ENABLED,
-) = range(53)
-C_COLUMNS = 53
+    C_LSU_LATENCY,  # cycles from the address unit to the shared stage
+    C_WIDE_EXTRA_64,
+    C_WIDE_EXTRA_128,
+    C_SHARED_EXTRA_128,
+    C_LDSM_EXTRA,
+    C_COPY_EXTRA,
+    C_STORE_64,
+    C_STORE_128,
+    C_LOAD_READ,
+    C_FENCE_BLOCK,
+    C_FENCE_GPU,
+    C_EXIT,
+    C_LOAD_RESERVE,  # free packets that a load must find
+    C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
+    C_CROSS_PIPE,  # cycles more when a result is used by another pipe
+) = range(62)
+C_COLUMNS = 62
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
 TC_COLUMNS = 5
+KIND_PIPE = 32
+
+
+# --- block scheduler: DispatchArrays.state[D_COLUMNS]
+(
+    D_NEXT,  # next block to start
+    D_BLOCKS,
+    D_ENDED,
+    D_SLOTS,  # block slots an SM
+    D_FILL,  # ticks between blocks that find an empty slot
+    D_REFILL,  # ticks between blocks that follow another
+    D_FILL_CLOCK,
+    D_REFILL_CLOCK,
+    D_START,  # cycles from assignment to the first issue
+    D_TURNAROUND,  # cycles from a block's end to its slot being free
+) = range(10)
+D_COLUMNS = 10
+
+
+class Dispatch(NamedTuple):
+    """The block scheduler's state."""
+
+    state: npt.NDArray[np.int64]
+    busy: npt.NDArray[np.int64]  # [sm, slot]
+    free: npt.NDArray[np.int64]  # [sm, slot]: free from this cycle on
+    fresh: npt.NDArray[np.int64]  # [sm, slot]: no block yet
+
+
+class Requests(NamedTuple):
+    """A step's packets as the memory system takes them: [sm, packets]."""
+
+    n: npt.NDArray[np.int64]  # [sm]
+    time: npt.NDArray[np.int64]
+    line: npt.NDArray[np.int64]
+    sectors: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int64]
+    ops: npt.NDArray[np.int64]
+    asked: npt.NDArray[np.int64]
+    done: npt.NDArray[np.int64]
 
 
 class SmArrays(NamedTuple):
     """The state of all SMs; the first axis is the SM."""
 
-    U: npt.NDArray[np.uint32]  # registers: rows that warps share, then warps' rows
-    S: npt.NDArray[np.int32]
-    F: npt.NDArray[np.float32]
+    U: npt.NDArray[np.uint32]  # registers [sm, rows, 32]: rows that warps share, then warps' rows
     preds: npt.NDArray[np.int64]
     ws: npt.NDArray[np.int64]
     wake: npt.NDArray[np.int64]  # [sm, subcore, slot]
     sp: npt.NDArray[np.int64]
     cb: npt.NDArray[np.int64]  # convergence barriers [sm, warp, 16]
-    ready: npt.NDArray[np.int64]  # [sm, warp, rows + 16]: when a register or predicate is there
-    kind: npt.NDArray[np.int8]  # the stall reason of waiting for it
+    ready: npt.NDArray[np.int64]  # [sm, warp, rows + 32]: when registers, predicates as operands, predicates as guards are there
+    kind: npt.NDArray[np.int64]  # stall reason of waiting for it, + KIND_PIPE * pipe group of its producer
     war: npt.NDArray[np.int64]  # when its last reader has read it
     sb: npt.NDArray[np.int64]
     ag: npt.NDArray[np.int64]
@@ -255,17 +301,25 @@ class SmArrays(NamedTuple):
     rq: npt.NDArray[np.int64]
     l1: npt.NDArray[np.int64]
     code_l0: npt.NDArray[np.int64]  # [sm, subcore, lines, 2]: line, when
-    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]; when < 0: packet of this step; NEVER: absent
-    constant: npt.NDArray[np.int64]  # [sm, lines]: when
-    shared: npt.NDArray[np.uint8]
+    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]: line, when (NEVER: on its way)
+    constant: npt.NDArray[np.int64]  # [sm, lines]: when (0: absent, NEVER: on its way)
+    s8: npt.NDArray[np.uint8]  # shared memory of an SM's blocks [sm, bytes]
+    s16: npt.NDArray[np.uint16]
+    s32: npt.NDArray[np.uint32]
     inst: npt.NDArray[np.int64]
     stall: npt.NDArray[np.int64]
     sm: npt.NDArray[np.int64]
-    sg: npt.NDArray[np.int64]
-    sg_addr: npt.NDArray[np.int64]
+    sg: npt.NDArray[np.int64]  # strong accesses [sm, strong, G_COLUMNS]
+    sg_done: npt.NDArray[np.int64]  # [sm]
+    sg_addr: npt.NDArray[np.int64]  # [sm, strong, 32]
+    sg_data: npt.NDArray[np.uint64]  # [sm, strong, 32]: operands
+    sg_compare: npt.NDArray[np.uint64]
+    atomic_work: npt.NDArray[np.uint64]  # [sm, 3, 32]: operands, compare values, results of one atomic
+    words: npt.NDArray[np.int64]  # [sm, 32, 32]: words a bank is asked for
     trace: npt.NDArray[np.int64]
     trace_addr: npt.NDArray[np.int64]
     er: npt.NDArray[np.int64]
+    ctx: npt.NDArray[np.int64]  # [sm, 16]: what special registers read
     scratch: npt.NDArray[np.int64]  # [sm, 8, 64] work space: addresses, lines, sectors, banks
     seen: npt.NDArray[np.int64]  # [sm, instructions, 2] bounds of the allocation that an instruction last touched
 
@@ -276,12 +330,19 @@ class Shared(NamedTuple):
     cfg: npt.NDArray[np.int64]
     tc: npt.NDArray[np.int64]
     code: npt.NDArray[np.int32]
+    pipe_group: npt.NDArray[np.int64]  # by timing class: pipes that forward to each other; 0: none
+    deps: npt.NDArray[np.int32]  # [instructions, 48]: count, then indices into `ready` it touches
     constant_line: npt.NDArray[np.int64]  # constant line an instruction reads, -1 none
-    gmem: npt.NDArray[np.uint8]
-    bank: npt.NDArray[np.uint8]  # constant bank 0
+    g8: npt.NDArray[np.uint8]  # global memory
+    g16: npt.NDArray[np.uint16]
+    g32: npt.NDArray[np.uint32]
+    bank8: npt.NDArray[np.uint8]  # constant bank 0
+    bank16: npt.NDArray[np.uint16]
+    bank32: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.int64]  # allocations of global memory, ascending: byte offsets
     ends: npt.NDArray[np.int64]
     replay: npt.NDArray[np.int64]  # [records, T_COLUMNS], warps' records together, in order
+    replay_at: npt.NDArray[np.int64]  # first record of each warp of each block, and the end
     replay_addr: npt.NDArray[np.int64]  # [memory records, 32]
     replay_addr_at: npt.NDArray[np.int64]  # row of replay_addr a record has, -1 none
 

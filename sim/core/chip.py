@@ -1,0 +1,197 @@
+"""Between two time steps: packets to the memory system and back, atomics, and new blocks.
+
+All of it runs in one order that does not depend on how the SMs were stepped:
+packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free, SM, slot).
+"""
+
+from __future__ import annotations
+
+from sim._jit import jit
+from sim.core.exec_atomic import apply_atomic, write_atomic_result
+from sim.core.exec_memory import load_memory
+from sim.core.layout import (
+    B_END,
+    B_ID,
+    B_LIVE,
+    B_START,
+    C_REPLAY,
+    D_BLOCKS,
+    D_ENDED,
+    D_FILL,
+    D_FILL_CLOCK,
+    D_NEXT,
+    D_REFILL,
+    D_REFILL_CLOCK,
+    D_SLOTS,
+    D_START,
+    D_TURNAROUND,
+    G_BASE,
+    G_COLUMNS,
+    G_MASK,
+    G_PC,
+    G_TIME,
+    GLOBAL_BASE,
+    NEVER,
+    R_BYTES,
+    R_DONE,
+    R_KIND,
+    R_LINE,
+    R_OPS,
+    R_SECTORS,
+    R_TIME,
+    RING,
+    SV_EVENTS,
+    SV_NEXT,
+    SV_PACKETS,
+    SV_SENT,
+    SV_STRONG,
+    TICK,
+)
+from sim.core.lsu import settle
+from sim.core.sm import start_block
+from sim.isa import Col, Op
+
+COL_OP, COL_X = int(Col.OP), int(Col.X)
+OP_LD = int(Op.LD)
+
+
+@jit
+def collect(a, q, t1):
+    """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many."""
+    total = 0
+    for m in range(a.sv.shape[0]):
+        sent = a.sv[m, SV_SENT]
+        n = 0
+        while sent + n < a.sv[m, SV_PACKETS] and n < q.time.shape[1]:
+            k = (sent + n) % RING
+            if a.rq[m, k, R_TIME] >= t1:
+                break
+            q.time[m, n] = a.rq[m, k, R_TIME]
+            q.line[m, n] = a.rq[m, k, R_LINE]
+            q.sectors[m, n] = a.rq[m, k, R_SECTORS]
+            q.kind[m, n] = a.rq[m, k, R_KIND]
+            q.ops[m, n] = a.rq[m, k, R_OPS]
+            q.asked[m, n] = a.rq[m, k, R_BYTES]
+            n += 1
+        q.n[m] = n
+        total += n
+    return total
+
+
+@jit
+def deliver(a, s, q):
+    """Hand the memory system's answers back to the SMs."""
+    for m in range(a.sv.shape[0]):
+        n = q.n[m]
+        if n:
+            sent = a.sv[m, SV_SENT]
+            for j in range(n):
+                a.rq[m, (sent + j) % RING, R_DONE] = q.done[m, j]
+            settle(a, s, m, n)
+
+
+@jit
+def perform_strong(a, s, m, k):
+    """Perform the k-th kept strong access of SM `m` on global memory."""
+    head = a.sg[m, k]
+    pc, base, mask = head[G_PC], head[G_BASE], head[G_MASK]
+    addr = a.sg_addr[m, k]
+    if s.code[pc, COL_OP] == OP_LD:
+        load_memory(s.code, pc, a.U[m], base, mask, addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+        return
+    old = a.atomic_work[m, 2]
+    apply_atomic(
+        s.code[pc, COL_X], s.g8, s.g16, s.g32, GLOBAL_BASE, addr, a.sg_data[m, k], a.sg_compare[m, k], mask, old
+    )
+    write_atomic_result(s.code, pc, a.U[m], base, mask, old)
+
+
+@jit
+def commit(a, s, t0, t1):
+    """Perform the strong accesses that reached L2 before `t1`, by (cycle, SM, order of issue)."""
+    sms = a.sv.shape[0]
+    for m in range(sms):
+        a.sg_done[m] = 0
+    earliest = NEVER
+    for m in range(sms):
+        if a.sv[m, SV_STRONG] > 0:
+            earliest = min(earliest, a.sg[m, 0, G_TIME])
+    if earliest >= t1:
+        return
+    for t in range(min(t0, earliest), t1):
+        for m in range(sms):
+            while a.sg_done[m] < a.sv[m, SV_STRONG] and a.sg[m, a.sg_done[m], G_TIME] <= t:
+                if not s.cfg[C_REPLAY]:
+                    perform_strong(a, s, m, a.sg_done[m])
+                a.sg_done[m] += 1
+    for m in range(sms):
+        done, n = a.sg_done[m], a.sv[m, SV_STRONG]
+        for k in range(done, n):
+            for c in range(G_COLUMNS):
+                a.sg[m, k - done, c] = a.sg[m, k, c]
+            for i in range(32):
+                a.sg_addr[m, k - done, i] = a.sg_addr[m, k, i]
+                a.sg_data[m, k - done, i] = a.sg_data[m, k, i]
+                a.sg_compare[m, k - done, i] = a.sg_compare[m, k, i]
+        a.sv[m, SV_STRONG] = n - done
+
+
+@jit
+def note_ended(a, d, blocks):
+    """Write down the blocks that ended in this step and free their slots."""
+    slots = d.state[D_SLOTS]
+    for m in range(a.sv.shape[0]):
+        if a.sv[m, SV_EVENTS] == 0:
+            continue
+        for b in range(slots):
+            if d.busy[m, b] and a.bs[m, b, B_LIVE] == 0:
+                block = a.bs[m, b, B_ID]
+                blocks[block, 0] = m
+                blocks[block, 1] = a.bs[m, b, B_START]
+                blocks[block, 2] = a.bs[m, b, B_END]
+                d.busy[m, b] = 0
+                d.free[m, b] = a.bs[m, b, B_END] + d.state[D_TURNAROUND]
+                d.state[D_ENDED] += 1
+        a.sv[m, SV_EVENTS] = 0
+
+
+@jit
+def assign(a, s, d, t1):
+    """Give free slots to the next blocks, in the order in which the slots became free.
+
+    Over the whole device blocks start at a bounded rate: faster while slots are
+    filled for the first time, slower when a block follows another.
+    """
+    slots = d.state[D_SLOTS]
+    sms = a.sv.shape[0]
+    while d.state[D_NEXT] < d.state[D_BLOCKS]:
+        best = NEVER
+        sm = -1
+        slot = -1
+        for b in range(slots):
+            for m in range(sms):
+                if not d.busy[m, b] and d.free[m, b] < best:
+                    best, sm, slot = d.free[m, b], m, b
+        if sm < 0:
+            return
+        first = d.fresh[sm, slot]
+        gap = d.state[D_FILL] if first else d.state[D_REFILL]
+        clock = D_FILL_CLOCK if first else D_REFILL_CLOCK
+        tick = max(d.state[clock], best * TICK)
+        d.state[clock] = tick + gap
+        start = max(tick // TICK + d.state[D_START], t1)
+        d.busy[sm, slot] = 1
+        d.fresh[sm, slot] = 0
+        start_block(a, s, sm, slot, d.state[D_NEXT], start)
+        d.state[D_NEXT] += 1
+
+
+@jit
+def next_event(a, t1):
+    """The earliest cycle from `t1` on at which an SM or a packet needs attention."""
+    soonest = NEVER
+    for m in range(a.sv.shape[0]):
+        soonest = min(soonest, a.sv[m, SV_NEXT])
+        if a.sv[m, SV_PACKETS] > a.sv[m, SV_SENT]:
+            soonest = min(soonest, a.rq[m, a.sv[m, SV_SENT] % RING, R_TIME])
+    return max(soonest, t1)

@@ -1,0 +1,371 @@
+"""Issue of one warp instruction: execute its lanes, take its resources, say when its results are there."""
+
+from __future__ import annotations
+
+from sim._jit import jit
+from sim.core.access import popcount
+from sim.core.control import converge, leave, put_aside, take_runnable
+from sim.core.execute import execute
+from sim.core.layout import (
+    B_ID,
+    B_THREADS,
+    B_X,
+    B_Y,
+    B_Z,
+    BR_ARRIVED,
+    BR_LAST,
+    C_BARRIER_BASE,
+    C_BARRIER_STEP,
+    C_BLOCK_X,
+    C_BLOCK_Y,
+    C_BLOCK_Z,
+    C_BRANCH,
+    C_EXIT,
+    C_GRID_X,
+    C_GRID_Y,
+    C_GRID_Z,
+    C_HAS_CONTROL,
+    C_PREDICATE_OPERAND,
+    C_RECORD,
+    C_REGISTER_ROWS,
+    C_REPLAY,
+    C_ROWS,
+    C_SHARED_ROWS,
+    C_SUBCORES,
+    C_WARPS,
+    ER_CODE,
+    ERROR_UNKNOWN_OPCODE,
+    KIND_PIPE,
+    NEVER,
+    SB_REASON,
+    SB_TIME,
+    SC_NEXT,
+    SC_PIPES,
+    SP_AT_BARRIER,
+    SP_RUNNABLE,
+    SP_WAIT,
+    SV_BARRIER_FREE,
+    SV_TRACE,
+    T_ACTIVE,
+    T_BLOCK,
+    T_ON,
+    T_PC,
+    T_WARP,
+    TC_ALTERNATE,
+    TC_INTERVAL,
+    TC_LATENCY,
+    TC_PIPE,
+    TC_REASON,
+    TICK,
+    W_DRAIN,
+    W_DRAINING,
+    W_INDEX,
+    W_LINE,
+    W_LIVE,
+    W_MASK,
+    W_PC,
+    W_READY,
+    W_REASON,
+    W_REDIRECT,
+    W_SINCE,
+    W_SLOT,
+    W_SPLITS,
+    W_STALL,
+    W_STATE,
+    W_TRACE,
+    W_TRACE_END,
+)
+from sim.core.memory_issue import issue_memory, pass_shared_stage
+from sim.counters import Inst, Sm, Stall
+from sim.isa import Col, Op, Pipe, Space
+
+SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
+DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
+SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
+EXECUTED, ISSUED, THREADS, THREADS_ON = (
+    int(Inst.EXECUTED),
+    int(Inst.ISSUED),
+    int(Inst.THREADS),
+    int(Inst.THREADS_ON),
+)
+BRANCHES_DIVERGENT = int(Inst.BRANCHES_DIVERGENT)
+PIPE = int(Sm.PIPE)
+LSU = int(Pipe.LSU)
+CONSTANT_SPACE = int(Space.CONSTANT)
+COL_OP, COL_CLASS, COL_GUARD, COL_D, COL_ND = int(Col.OP), int(Col.CLASS), int(Col.GUARD), int(Col.D), int(Col.ND)
+COL_PD, COL_PE, COL_X, COL_Y, COL_SPACE = int(Col.PD), int(Col.PE), int(Col.X), int(Col.Y), int(Col.SPACE)
+COL_STALL, COL_WBAR = int(Col.STALL), int(Col.WBAR)
+OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), int(Op.BSYNC)
+OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
+OP_NANOSLEEP, OP_NOP = int(Op.NANOSLEEP), int(Op.NOP)
+OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
+    int(Op.LD),
+    int(Op.MEMBAR),
+    int(Op.LDGDEPBAR),
+    int(Op.DEPBAR),
+    int(Op.CCTL),
+)
+FIRST_CONTROL = 160
+PT = 7
+
+
+@jit(forceinline=True)
+def results_at(a, s, m, w, pc, t, time, reason):
+    """Destination registers and predicates are there at `time`; who waits for them, waits for `reason`."""
+    registers = s.cfg[C_REGISTER_ROWS]
+    d = s.code[pc, COL_D]
+    kind = reason + KIND_PIPE * s.pipe_group[s.code[pc, COL_CLASS]]
+    for r in range(d, d + s.code[pc, COL_ND]):
+        if r < registers:
+            a.ready[m, w, r] = time
+            a.kind[m, w, r] = kind
+    for p in (s.code[pc, COL_PD], s.code[pc, COL_PE]):
+        if p & 7 != PT:
+            a.ready[m, w, registers + p] = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
+            a.kind[m, w, registers + p] = kind
+            a.ready[m, w, registers + 16 + p] = time
+            a.kind[m, w, registers + 16 + p] = reason
+    if s.cfg[C_HAS_CONTROL]:
+        barrier = s.code[pc, COL_WBAR]
+        if barrier < 6:
+            a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
+            a.sb[m, w, barrier, SB_REASON] = reason
+
+
+@jit(forceinline=True)
+def take_pipe(a, s, m, sub, cls, t):
+    """Occupy the class's pipe (or its alternate, if that is free sooner) from cycle `t`."""
+    pipe, other = s.tc[cls, TC_PIPE], s.tc[cls, TC_ALTERNATE]
+    sc = a.sc
+    if other >= 0 and sc[m, sub, SC_PIPES + other] < sc[m, sub, SC_PIPES + pipe]:
+        pipe = other
+    sc[m, sub, SC_PIPES + pipe] = max(t * TICK, sc[m, sub, SC_PIPES + pipe]) + s.tc[cls, TC_INTERVAL]
+    a.sm[m, PIPE + pipe] += s.tc[cls, TC_INTERVAL]
+
+
+@jit(forceinline=True)
+def context(a, s, m, w, t):
+    """What special registers read, in the order of `execute.Context`."""
+    ctx, cfg, b = a.ctx[m], s.cfg, a.ws[m, w, W_SLOT]
+    ctx[0] = a.ws[m, w, W_INDEX]
+    ctx[1] = a.bs[m, b, B_X]
+    ctx[2] = a.bs[m, b, B_Y]
+    ctx[3] = a.bs[m, b, B_Z]
+    ctx[4] = cfg[C_BLOCK_X]
+    ctx[5] = cfg[C_BLOCK_Y]
+    ctx[6] = cfg[C_BLOCK_Z]
+    ctx[7] = cfg[C_GRID_X]
+    ctx[8] = cfg[C_GRID_Y]
+    ctx[9] = cfg[C_GRID_Z]
+    ctx[10] = m
+    ctx[11] = t
+    ctx[12] = t
+    return ctx
+
+
+@jit
+def release(a, s, m, b, barrier, time):
+    """All threads of block slot `b` have arrived at `barrier`: its warps go on at `time`."""
+    ws, subcores = a.ws, s.cfg[C_SUBCORES]
+    a.br[m, b, barrier, BR_ARRIVED] = 0
+    for i in range(s.cfg[C_WARPS]):
+        w = b * s.cfg[C_WARPS] + i
+        if ws[m, w, W_STATE] != W_LIVE:
+            continue
+        for k in range(ws[m, w, W_SPLITS]):
+            if a.sp[m, w, k, SP_WAIT] == SP_AT_BARRIER + barrier:
+                a.sp[m, w, k, SP_WAIT] = SP_RUNNABLE
+        if ws[m, w, W_MASK] == 0 and take_runnable(a, m, w):
+            sub, slot = w % subcores, w // subcores
+            a.wake[m, sub, slot] = time
+            a.sc[m, sub, SC_NEXT] = min(a.sc[m, sub, SC_NEXT], time)
+
+
+@jit
+def check_barriers(a, s, m, b, t):
+    """Release the barriers of block slot `b` at which every thread that has not exited has arrived."""
+    for barrier in range(16):
+        arrived = a.br[m, b, barrier, BR_ARRIVED]
+        if arrived > 0 and arrived >= a.bs[m, b, B_THREADS]:
+            release(a, s, m, b, barrier, max(t, a.br[m, b, barrier, BR_LAST]) + s.cfg[C_BARRIER_BASE] // TICK)
+
+
+@jit
+def arrive(a, s, m, sub, slot, w, pc, lanes, t):
+    """BAR.SYNC of the running part; the barrier unit takes one arrival every C_BARRIER_STEP ticks."""
+    ws = a.ws
+    b = ws[m, w, W_SLOT]
+    barrier = s.code[pc, COL_Y]
+    start = max(t * TICK, a.sv[m, SV_BARRIER_FREE])
+    a.sv[m, SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
+    a.br[m, b, barrier, BR_LAST] = start // TICK
+    a.br[m, b, barrier, BR_ARRIVED] += popcount(lanes)
+    put_aside(a, m, w, pc + 1, lanes, SP_AT_BARRIER + barrier)
+    if not take_runnable(a, m, w):
+        ws[m, w, W_PC] = pc
+        sleep(a, m, sub, slot, w, BARRIER)
+    check_barriers(a, s, m, b, t)
+
+
+@jit(forceinline=True)
+def sleep(a, m, sub, slot, w, reason):
+    """The warp waits for an event that other warps bring."""
+    a.ws[m, w, W_REASON] = reason
+    a.wake[m, sub, slot] = NEVER
+
+
+@jit
+def finish(a, s, m, sub, slot, w, pc, t):
+    """The warp's last lane has exited at `pc`: it drains."""
+    ws = a.ws
+    ws[m, w, W_PC] = pc
+    ws[m, w, W_STATE] = W_DRAINING
+    ws[m, w, W_REASON] = DRAIN
+    a.wake[m, sub, slot] = max(t + s.cfg[C_EXIT], ws[m, w, W_DRAIN])
+
+
+@jit
+def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
+    """EXIT of `lanes` at `pc`; the warp goes on with other lanes, or waits for a barrier, or drains."""
+    b = a.ws[m, w, W_SLOT]
+    a.bs[m, b, B_THREADS] -= popcount(lanes)
+    if not leave(a, m, w, lanes):
+        if a.ws[m, w, W_SPLITS] == 0:
+            finish(a, s, m, sub, slot, w, pc, t)
+        else:
+            a.ws[m, w, W_PC] = pc
+            sleep(a, m, sub, slot, w, BARRIER)
+    check_barriers(a, s, m, b, t)
+
+
+@jit
+def issue_control(a, s, m, sub, slot, w, pc, active, on, t):
+    """Branches, convergence, barriers, exit: sets the warp's next instruction."""
+    ws = a.ws
+    op = s.code[pc, COL_OP]
+    ws[m, w, W_PC] = pc + 1
+    if op == OP_BRA:
+        target = s.code[pc, COL_Y]
+        if on == active:
+            ws[m, w, W_PC] = target
+        elif on != 0:
+            a.inst[m, pc, BRANCHES_DIVERGENT] += 1
+            put_aside(a, m, w, target, on, SP_RUNNABLE)
+            ws[m, w, W_MASK] = active & ~on
+    elif op == OP_EXIT:
+        if on != 0:
+            exit_lanes(a, s, m, sub, slot, w, pc, on, t)
+    elif op == OP_BSSY:
+        a.cb[m, w, s.code[pc, COL_X]] = active
+    elif op == OP_BSYNC:
+        if on != 0 and not converge(a, m, w, s.code[pc, COL_X], pc):
+            ws[m, w, W_PC] = pc
+            sleep(a, m, sub, slot, w, BARRIER)
+    elif op == OP_BREAK:
+        a.cb[m, w, s.code[pc, COL_X]] &= ~on
+    elif op == OP_BAR:
+        if on != 0:
+            arrive(a, s, m, sub, slot, w, pc, on, t)
+    elif op == OP_NANOSLEEP:
+        ws[m, w, W_REDIRECT] = t + 32
+    elif op != OP_WARPSYNC and op != OP_YIELD:
+        a.er[m, ER_CODE] = ERROR_UNKNOWN_OPCODE
+
+
+@jit
+def replay_control(a, s, m, sub, slot, w, pc, on, t):
+    """Control flow of a recorded warp: the record says where it goes; barriers and the end still count."""
+    ws = a.ws
+    b = ws[m, w, W_SLOT]
+    op = s.code[pc, COL_OP]
+    following = ws[m, w, W_TRACE]
+    ended = following >= ws[m, w, W_TRACE_END]
+    if op == OP_EXIT:
+        a.bs[m, b, B_THREADS] -= popcount(on)
+    if ended:
+        finish(a, s, m, sub, slot, w, pc, t)
+    elif op == OP_BAR and on != 0:
+        start = max(t * TICK, a.sv[m, SV_BARRIER_FREE])
+        a.sv[m, SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
+        barrier = s.code[pc, COL_Y]
+        a.br[m, b, barrier, BR_LAST] = start // TICK
+        a.br[m, b, barrier, BR_ARRIVED] += popcount(on)
+        if s.replay[following, T_PC] == pc + 1:
+            put_aside(a, m, w, pc + 1, on, SP_AT_BARRIER + barrier)
+            ws[m, w, W_MASK] = 0
+            ws[m, w, W_PC] = pc
+            sleep(a, m, sub, slot, w, BARRIER)
+    if op == OP_EXIT or op == OP_BAR:
+        check_barriers(a, s, m, b, t)
+
+
+@jit(forceinline=True)
+def record(a, s, m, w, pc, active, on):
+    """Add the instruction to this step's trace records."""
+    n = a.sv[m, SV_TRACE]
+    a.trace[m, n, T_BLOCK] = a.bs[m, a.ws[m, w, W_SLOT], B_ID]
+    a.trace[m, n, T_WARP] = a.ws[m, w, W_INDEX]
+    a.trace[m, n, T_PC] = pc
+    a.trace[m, n, T_ACTIVE] = active
+    a.trace[m, n, T_ON] = on
+    a.sv[m, SV_TRACE] = n + 1
+
+
+@jit
+def issue(a, s, m, sub, slot, w, t, t1):
+    """Issue the next instruction of warp `w` (sub-core `sub`, slot `slot`) in cycle `t`."""
+    ws, code, cfg = a.ws, s.code, s.cfg
+    pc = ws[m, w, W_PC]
+    op, cls = code[pc, COL_OP], code[pc, COL_CLASS]
+    replay = cfg[C_REPLAY]
+    if replay:
+        at = ws[m, w, W_TRACE]
+        ws[m, w, W_TRACE] = at + 1
+        active, on = s.replay[at, T_ACTIVE], s.replay[at, T_ON]
+        ws[m, w, W_MASK] = active
+    else:
+        active = ws[m, w, W_MASK]
+        guard = code[pc, COL_GUARD]
+        on = a.preds[m, w, guard & 15]
+        on = active & (~on if guard & 16 else on)
+    if cfg[C_RECORD]:
+        record(a, s, m, w, pc, active, on)
+    count = a.inst[m, pc]
+    count[EXECUTED] += 1
+    count[ISSUED] += 1
+    count[THREADS] += popcount(active)
+    count[THREADS_ON] += popcount(on)
+    a.stall[m, pc, SELECTED] += 1
+    ws[m, w, W_SINCE] = t + 1
+    ws[m, w, W_READY] = 0
+    ws[m, w, W_REASON] = WAIT
+    a.wake[m, sub, slot] = t + 1
+    if cfg[C_HAS_CONTROL]:
+        ws[m, w, W_STALL] = t + code[pc, COL_STALL]
+    base = cfg[C_SHARED_ROWS] + w * cfg[C_ROWS]
+    pipe = s.tc[cls, TC_PIPE]
+    if pipe != LSU:
+        take_pipe(a, s, m, sub, cls, t)
+    if op >= FIRST_CONTROL:
+        if not replay:
+            issue_control(a, s, m, sub, slot, w, pc, active, on, t)
+    elif op >= OP_LD and op <= OP_CCTL:
+        issue_memory(a, s, m, sub, w, pc, base, on, t)
+        if a.er[m, ER_CODE] != 0:
+            return
+        ws[m, w, W_PC] = pc + 1
+    else:
+        time = t + s.tc[cls, TC_LATENCY]
+        if pipe == LSU:
+            time = pass_shared_stage(a, s, m, sub, pc, t)
+        if on != 0 and not replay and op != OP_NOP:
+            execute(code, pc, a.U[m], base, a.preds[m], w, on, context(a, s, m, w, t))
+        results_at(a, s, m, w, pc, t, time, s.tc[cls, TC_REASON])
+        ws[m, w, W_PC] = pc + 1
+    if replay:
+        replay_control(a, s, m, sub, slot, w, pc, on, t)
+        if ws[m, w, W_STATE] == W_LIVE and a.wake[m, sub, slot] != NEVER:
+            ws[m, w, W_PC] = s.replay[ws[m, w, W_TRACE], T_PC]
+    if ws[m, w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
+        ws[m, w, W_REDIRECT] = t + cfg[C_BRANCH]
+        ws[m, w, W_LINE] = -1 if ws[m, w, W_PC] != pc else ws[m, w, W_LINE]

@@ -1,0 +1,621 @@
+"""Memory instructions at issue: addresses, checks, data, then the cost in the pipeline and the packets to L2."""
+
+from __future__ import annotations
+
+from sim._jit import jit
+from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes
+from sim.core.exec_atomic import apply_atomic, atomic_operands, write_atomic_result
+from sim.core.exec_memory import (
+    copy_memory,
+    copy_reading_lanes,
+    copy_sources,
+    effective_addresses,
+    first_misaligned,
+    load_matrices,
+    load_memory,
+    store_matrices,
+    store_memory,
+)
+from sim.core.front import send
+from sim.core.layout import (
+    AG_LEFT,
+    AG_TIME,
+    B_ID,
+    B_SHARED,
+    C_ADDRESS,
+    C_COPY_EXTRA,
+    C_FENCE_BLOCK,
+    C_FENCE_GPU,
+    C_GLOBAL_REQUEST,
+    C_HAS_CONTROL,
+    C_L1_FILL,
+    C_L1_LATENCY,
+    C_L1_MISS,
+    C_LDSM_EXTRA,
+    C_LOAD_READ,
+    C_LOCAL_BASE,
+    C_LOCAL_BYTES,
+    C_LSU_LATENCY,
+    C_RECORD,
+    C_REGISTER_ROWS,
+    C_REPLAY,
+    C_SHARED_ATOMIC,
+    C_SHARED_BYTES,
+    C_SHARED_EXTRA_128,
+    C_SHARED_LATENCY,
+    C_SHARED_WAVEFRONT,
+    C_STORE_64,
+    C_STORE_128,
+    C_STORE_READ,
+    C_SUBCORES,
+    C_TAG,
+    C_VECTOR_MIN,
+    C_WIDE_EXTRA_64,
+    C_WIDE_EXTRA_128,
+    E_LEFT,
+    E_LOW,
+    E_NEXT,
+    ER_ADDRESS,
+    ER_BLOCK,
+    ER_CODE,
+    ER_LANE,
+    ER_PC,
+    ER_WARP,
+    ER_WIDTH,
+    ERROR_GLOBAL_BOUNDS,
+    ERROR_LOCAL_BOUNDS,
+    ERROR_MISALIGNED,
+    ERROR_SHARED_BOUNDS,
+    G_BASE,
+    G_ENTRY,
+    G_MASK,
+    G_PC,
+    G_TIME,
+    G_WARP,
+    GLOBAL_BASE,
+    MAX_GROUPS,
+    MAX_WARPS,
+    NEVER,
+    RK_ATOMIC,
+    RK_REDUCTION,
+    RK_STORE,
+    SB_PENDING,
+    SB_REASON,
+    SB_TIME,
+    SV_FREE_ENTRY,
+    SV_STRONG,
+    SV_TRACE,
+    TC_LATENCY,
+    TC_REASON,
+    TICK,
+    W_DRAIN,
+    W_GROUP,
+    W_INDEX,
+    W_PENDING,
+    W_REASON,
+    W_SLOT,
+    W_TRACE,
+)
+from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wait_for
+from sim.counters import Inst, Stall
+from sim.isa import (
+    FLAG_NO_ALLOCATE,
+    FLAG_STRONG,
+    Col,
+    Op,
+    Space,
+)
+
+LONG_SCOREBOARD, SHORT_SCOREBOARD = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD)
+MEMBAR = int(Stall.MEMBAR)
+REQUESTS, SECTORS, LINES = int(Inst.REQUESTS), int(Inst.SECTORS), int(Inst.LINES)
+WAVEFRONTS, IDEAL_WAVEFRONTS, BYTES_ASKED = (
+    int(Inst.WAVEFRONTS),
+    int(Inst.IDEAL_WAVEFRONTS),
+    int(Inst.BYTES_ASKED),
+)
+SHARED_SPACE, LOCAL_SPACE, CONSTANT_SPACE = int(Space.SHARED), int(Space.LOCAL), int(Space.CONSTANT)
+OP_LD, OP_ST, OP_ATOM, OP_RED = int(Op.LD), int(Op.ST), int(Op.ATOM), int(Op.RED)
+OP_LDSM, OP_STSM, OP_LDGSTS = int(Op.LDSM), int(Op.STSM), int(Op.LDGSTS)
+OP_LDGDEPBAR, OP_DEPBAR, OP_MEMBAR, OP_CCTL = (
+    int(Op.LDGDEPBAR),
+    int(Op.DEPBAR),
+    int(Op.MEMBAR),
+    int(Op.CCTL),
+)
+COL_OP, COL_CLASS, COL_D, COL_ND = int(Col.OP), int(Col.CLASS), int(Col.D), int(Col.ND)
+COL_A, COL_B, COL_C, COL_NA, COL_NB, COL_NC = (
+    int(Col.A),
+    int(Col.B),
+    int(Col.C),
+    int(Col.NA),
+    int(Col.NB),
+    int(Col.NC),
+)
+COL_X, COL_Y, COL_SPACE, COL_WIDTH, COL_FLAGS = (
+    int(Col.X),
+    int(Col.Y),
+    int(Col.SPACE),
+    int(Col.WIDTH),
+    int(Col.FLAGS),
+)
+COL_PA, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.WBAR), int(Col.RBAR)
+# rows of the work space `scratch[sm, 8, 64]`
+ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, COUNTS, FRAME = range(8)
+
+
+@jit
+def fail(a, s, m, w, pc, code, lane, address, width):
+    """Note the first error of this SM; the device raises it."""
+    er = a.er
+    er[m, ER_CODE] = code
+    er[m, ER_PC] = pc
+    er[m, ER_BLOCK] = a.bs[m, a.ws[m, w, W_SLOT], B_ID]
+    er[m, ER_WARP] = a.ws[m, w, W_INDEX]
+    er[m, ER_LANE] = lane
+    er[m, ER_ADDRESS] = address
+    er[m, ER_WIDTH] = width
+
+
+@jit
+def first_outside(addr, mask, width, low, high):
+    """First active lane whose access is not within [low, high), or -1."""
+    for i in range(32):
+        if (mask >> i) & 1 and not (low <= addr[i] and addr[i] + width <= high):
+            return i
+    return -1
+
+
+@jit
+def check_global(a, s, m, w, pc, addr, mask, width):
+    """Whether every active lane's access lies in one allocation each and is aligned; else notes the error.
+
+    An instruction mostly stays in one allocation, so the one it touched last is tried first.
+    """
+    bad = first_misaligned(addr, mask, width)
+    if bad >= 0:
+        fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
+        return False
+    low, high = a.seen[m, pc, 0], a.seen[m, pc, 1]
+    for i in range(32):
+        if (mask >> i) & 1 == 0 or (low <= addr[i] and addr[i] + width <= high):
+            continue
+        first, last = 0, len(s.starts)
+        while first < last:
+            middle = (first + last) // 2
+            if s.starts[middle] + GLOBAL_BASE <= addr[i]:
+                first = middle + 1
+            else:
+                last = middle
+        k = first - 1
+        if k < 0 or addr[i] + width > s.ends[k] + GLOBAL_BASE:
+            fail(a, s, m, w, pc, ERROR_GLOBAL_BOUNDS, i, addr[i], width)
+            return False
+        low, high = s.starts[k] + GLOBAL_BASE, s.ends[k] + GLOBAL_BASE
+        a.seen[m, pc, 0], a.seen[m, pc, 1] = low, high
+    return True
+
+
+@jit
+def check_window(a, s, m, w, pc, addr, mask, width, size, error):
+    """Whether every active lane's access lies in a block's (or thread's) window of `size` bytes, aligned."""
+    bad = first_misaligned(addr, mask, width)
+    if bad >= 0:
+        fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
+        return False
+    bad = first_outside(addr, mask, width, 0, size)
+    if bad >= 0:
+        fail(a, s, m, w, pc, error, bad, addr[bad], width)
+        return False
+    return True
+
+
+@jit(forceinline=True)
+def rows_read_at(a, s, m, w, pc, time):
+    """The sources of a memory instruction may be overwritten from `time` on."""
+    code, registers = s.code, s.cfg[C_REGISTER_ROWS]
+    if s.cfg[C_HAS_CONTROL]:
+        barrier = code[pc, COL_RBAR]
+        if barrier < 6:
+            a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
+            a.sb[m, w, barrier, SB_REASON] = SHORT_SCOREBOARD
+        return
+    for first, count in (
+        (code[pc, COL_A], code[pc, COL_NA]),
+        (code[pc, COL_B], code[pc, COL_NB]),
+        (code[pc, COL_C], code[pc, COL_NC]),
+    ):
+        if first >= 0:
+            for r in range(first, min(first + count, registers)):
+                a.war[m, w, r] = max(a.war[m, w, r], time)
+
+
+@jit(forceinline=True)
+def results_known(a, s, m, w, pc, time, reason):
+    """The destination registers of a memory instruction are there at `time`."""
+    d = s.code[pc, COL_D]
+    for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
+        a.ready[m, w, r] = time
+        a.kind[m, w, r] = reason
+    if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
+        barrier = s.code[pc, COL_WBAR]
+        a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
+        a.sb[m, w, barrier, SB_REASON] = reason
+
+
+@jit(forceinline=True)
+def results_unknown(a, s, m, w, pc):
+    """The destination registers of a memory instruction wait for L2."""
+    a.ws[m, w, W_PENDING] += 1
+    d = s.code[pc, COL_D]
+    for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
+        a.ready[m, w, r] = NEVER
+        a.kind[m, w, r] = LONG_SCOREBOARD
+    if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
+        a.sb[m, w, s.code[pc, COL_WBAR], SB_PENDING] += 1
+        a.sb[m, w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
+
+
+@jit(forceinline=True)
+def enter(a, s, m, sub, t, passes, duration):
+    """Queue, address unit and shared stage; returns (tick it left the sub-core, tick it got the stage).
+
+    The way from a sub-core to the stage and back is 64 bytes wide, so an access of
+    several passes keeps its own sub-core for two cycles a pass.
+    """
+    left = through_queue(a, s, m, sub, t, max(s.cfg[C_ADDRESS], 2 * TICK * passes))
+    return left, shared_stage(a, m, sub, left + s.cfg[C_LSU_LATENCY] * TICK, duration)
+
+
+@jit
+def pass_shared_stage(a, s, m, sub, pc, t):
+    """A shuffle or another instruction that uses the shared stage without memory; returns when its result is there."""
+    left, start = enter(a, s, m, sub, t, 1, s.cfg[C_SHARED_WAVEFRONT])
+    cls = s.code[pc, COL_CLASS]
+    waited = start // TICK - s.cfg[C_LSU_LATENCY] - t
+    return t + waited + s.tc[cls, TC_LATENCY]
+
+
+@jit(forceinline=True)
+def count_access(a, m, pc, sectors, lines, wavefronts, ideal, asked):
+    """Add one request to the instruction's counts."""
+    count = a.inst[m, pc]
+    count[REQUESTS] += 1
+    count[SECTORS] += sectors
+    count[LINES] += lines
+    count[WAVEFRONTS] += wavefronts
+    count[IDEAL_WAVEFRONTS] += ideal
+    count[BYTES_ASKED] += asked
+
+
+@jit(forceinline=True)
+def sectors_in(sector_list, n):
+    """Sectors of `n` lines."""
+    total = 0
+    for k in range(n):
+        x = sector_list[k]
+        total += (x & 1) + ((x >> 1) & 1) + ((x >> 2) & 1) + ((x >> 3) & 1)
+    return total
+
+
+@jit
+def global_cost(a, s, m, sub, pc, addr, on, width, t):
+    """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
+    work = a.scratch[m]
+    n = coalesce(
+        addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST]
+    )
+    passes = bank_passes(addr, on, width, work[COUNTS], a.words[m])
+    cfg = s.cfg
+    duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
+    if width == 16:
+        duration = max(duration, cfg[C_VECTOR_MIN])
+    left, start = enter(a, s, m, sub, t, passes, duration)
+    asked = 0
+    for k in range(n):
+        asked += work[ASKED_LIST, k]
+    count_access(
+        a, m, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
+    )
+    return n, start, left, passes
+
+
+@jit
+def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
+    """Look up a load's lines and set when its data is there."""
+    cfg, work = s.cfg, a.scratch[m]
+    wide = cfg[C_WIDE_EXTRA_64] if width == 8 else (cfg[C_WIDE_EXTRA_128] if width == 16 else 0)
+    low = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] + wide + 2 * (passes - 1) + extra
+    row = s.code[pc, COL_D] if s.code[pc, COL_ND] > 0 else -1
+    entry = new_entry(
+        a, m, w, row, s.code[pc, COL_ND], s.code[pc, COL_WBAR], group, cfg[C_L1_FILL] + wide + extra, low
+    )
+    latest = load_lines(
+        a, s, m, pc, entry, start, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], n, allocate
+    )
+    if latest > 0:
+        low = max(low, latest + cfg[C_L1_FILL] + wide + extra)
+    if group >= 0:
+        a.ag[m, w, group, AG_LEFT] += 1
+    if a.en[m, entry, E_LEFT] > 0:
+        a.en[m, entry, E_LOW] = low
+        results_unknown(a, s, m, w, pc)
+        return
+    a.en[m, entry, E_NEXT] = a.sv[m, SV_FREE_ENTRY]
+    a.sv[m, SV_FREE_ENTRY] = entry
+    if group >= 0:
+        a.ag[m, w, group, AG_LEFT] -= 1
+        a.ag[m, w, group, AG_TIME] = max(a.ag[m, w, group, AG_TIME], low)
+    results_known(a, s, m, w, pc, low, LONG_SCOREBOARD)
+
+
+@jit
+def begin_store(a, s, m, w, pc, start, n, width):
+    """Send a store's lines to L2; L1 is written through and keeps what it has."""
+    cfg, work = s.cfg, a.scratch[m]
+    out = start // TICK
+    for k in range(n):
+        time = (start + k * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
+        send(
+            a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
+            work[ASKED_LIST, k], -1,
+        )  # fmt: skip
+        out = time
+    a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], out)
+
+
+@jit
+def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
+    """An atomic, reduction or strong load: performed at L2, in time order, after this step.
+
+    The operands are kept with the packet's time; the memory system's order over all
+    SMs is the order in which they are performed.
+    """
+    work, cfg = a.scratch[m], s.cfg
+    op = s.code[pc, COL_OP]
+    k = a.sv[m, SV_STRONG]
+    a.sv[m, SV_STRONG] = k + 1
+    reply = s.code[pc, COL_ND] > 0 and op != OP_RED
+    kind = RK_ATOMIC if reply else RK_REDUCTION
+    entry = -1
+    if reply:
+        entry = new_entry(
+            a, m, w, s.code[pc, COL_D], s.code[pc, COL_ND], s.code[pc, COL_WBAR], -1, cfg[C_L1_FILL], 0
+        )
+    head = a.sg[m, k]
+    head[G_WARP] = w
+    head[G_PC] = pc
+    head[G_MASK] = on
+    head[G_BASE] = base
+    head[G_ENTRY] = entry
+    for i in range(32):
+        a.sg_addr[m, k, i] = addr[i]
+    if not cfg[C_REPLAY] and op != OP_LD:
+        atomic_operands(s.code, pc, a.U[m], base, a.sg_data[m, k], a.sg_compare[m, k])
+    time = 0
+    for j in range(n):
+        lanes = 0
+        for i in range(32):
+            if (on >> i) & 1 and addr[i] >> 7 == work[LINE_LIST, j]:
+                lanes += 1
+        time = (start + j * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
+        packet = send(
+            a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1
+        )
+        if entry >= 0:
+            wait_for(a, m, entry, packet)
+    head[G_TIME] = time
+    if entry >= 0:
+        results_unknown(a, s, m, w, pc)
+    a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], time)
+
+
+@jit
+def issue_global(a, s, m, sub, w, pc, base, on, t):
+    """Global, generic and local accesses."""
+    code, work = s.code, a.scratch[m]
+    op, width, space, flags = code[pc, COL_OP], code[pc, COL_WIDTH], code[pc, COL_SPACE], code[pc, COL_FLAGS]
+    addr = work[ADDR]
+    if space == LOCAL_SPACE:
+        size = s.cfg[C_LOCAL_BYTES]
+        if not check_window(a, s, m, w, pc, addr, on, width, size, ERROR_LOCAL_BOUNDS):
+            return
+        frame = work[FRAME]
+        home = GLOBAL_BASE + s.cfg[C_LOCAL_BASE] + (m * MAX_WARPS + w) * 32 * size
+        for i in range(32):
+            frame[i] = home + i * size + addr[i]
+            addr[i] = home + (addr[i] >> 2) * 128 + i * 4
+        data_addr = frame
+    else:
+        if not check_global(a, s, m, w, pc, addr, on, width):
+            return
+        data_addr = addr
+    strong = space != LOCAL_SPACE and (op == OP_ATOM or op == OP_RED or (op == OP_LD and flags & FLAG_STRONG))
+    if not s.cfg[C_REPLAY] and not strong:
+        if op == OP_LD:
+            load_memory(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+        else:
+            store_memory(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+    n, start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, t)
+    read = s.cfg[C_LOAD_READ] if op == OP_LD else s.cfg[C_STORE_READ]
+    if op != OP_LD:
+        read += s.cfg[C_STORE_64] if width == 8 else (s.cfg[C_STORE_128] if width == 16 else 0)
+    rows_read_at(a, s, m, w, pc, left // TICK + read)
+    if strong:
+        begin_strong(a, s, m, w, pc, base, addr, on, start, n, width)
+    elif op == OP_LD:
+        begin_load(a, s, m, w, pc, start, passes, width, n, -1, 0, not flags & FLAG_NO_ALLOCATE)
+    else:
+        begin_store(a, s, m, w, pc, start, n, width)
+
+
+@jit
+def issue_copy(a, s, m, sub, w, pc, base, on, t):
+    """LDGSTS: global to shared memory past the registers, in the group being filled."""
+    code, work, cfg = s.code, a.scratch[m], s.cfg
+    width, flags = code[pc, COL_WIDTH], code[pc, COL_FLAGS]
+    shared_addr, addr = work[ADDR], work[ADDR2]
+    source = on
+    if not cfg[C_REPLAY]:
+        source = copy_reading_lanes(code, pc, a.preds[m], w, on)
+        copy_sources(code, pc, a.U[m], base, addr)
+    else:
+        source = 0
+        for i in range(32):
+            if (on >> i) & 1 and addr[i] >= 0:
+                source |= 1 << i
+    if not check_window(a, s, m, w, pc, shared_addr, on, width, cfg[C_SHARED_BYTES], ERROR_SHARED_BOUNDS):
+        return
+    if not check_global(a, s, m, w, pc, addr, source, width):
+        return
+    if cfg[C_RECORD]:
+        row = a.trace_addr[m, a.sv[m, SV_TRACE] - 1]
+        for i in range(32):
+            row[32 + i] = addr[i] if (source >> i) & 1 else -1
+    if not cfg[C_REPLAY]:
+        home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
+        copy_memory(width, on, source, shared_addr, -home, a.s32[m], addr, GLOBAL_BASE, s.g32)
+    group = a.ws[m, w, W_GROUP] % MAX_GROUPS
+    passes = bank_passes(shared_addr, on, width, work[COUNTS], a.words[m])
+    if source == 0:
+        left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
+        n = 0
+        count_access(a, m, pc, 0, 0, passes, ideal_passes(on, width), 0)
+    else:
+        n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
+    rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
+    begin_load(
+        a, s, m, w, pc, start, passes, width, n, group, cfg[C_COPY_EXTRA], not flags & FLAG_NO_ALLOCATE
+    )
+
+
+@jit
+def matrix_passes(a, m, addr, matrices):
+    """Passes of ldmatrix or stmatrix: eight 16-byte rows a matrix, one matrix after another."""
+    work = a.scratch[m]
+    passes = 0
+    for k in range(matrices):
+        passes += bank_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words[m])
+    return passes
+
+
+@jit
+def issue_shared(a, s, m, sub, w, pc, base, on, t):
+    """Shared-memory accesses: loads, stores, atomics, matrices."""
+    code, work, cfg = s.code, a.scratch[m], s.cfg
+    op, width = code[pc, COL_OP], code[pc, COL_WIDTH]
+    addr = work[ADDR]
+    matrices = op == OP_LDSM or op == OP_STSM
+    lanes, size = on, width
+    if matrices:
+        lanes = (1 << (8 * width)) - 1 if width < 4 else 0xFFFFFFFF
+        size = 16
+    if not check_window(a, s, m, w, pc, addr, lanes, size, cfg[C_SHARED_BYTES], ERROR_SHARED_BOUNDS):
+        return
+    home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
+    if not cfg[C_REPLAY]:
+        if op == OP_LD:
+            load_memory(code, pc, a.U[m], base, on, addr, -home, a.s8[m], a.s16[m], a.s32[m])
+        elif op == OP_ST:
+            store_memory(code, pc, a.U[m], base, on, addr, -home, a.s8[m], a.s16[m], a.s32[m])
+        elif op == OP_LDSM:
+            load_matrices(code, pc, a.U[m], base, on, addr, -home, a.s16[m])
+        elif op == OP_STSM:
+            store_matrices(code, pc, a.U[m], base, on, addr, -home, a.s16[m])
+        else:
+            data = a.atomic_work[m]
+            atomic_operands(code, pc, a.U[m], base, data[0], data[1])
+            apply_atomic(
+                code[pc, COL_X], a.s8[m], a.s16[m], a.s32[m], -home, addr, data[0], data[1], on, data[2]
+            )
+            write_atomic_result(code, pc, a.U[m], base, on, data[2])
+    extra = 0
+    if matrices:
+        passes = matrix_passes(a, m, addr, width)
+        ideal = width
+        extra = cfg[C_LDSM_EXTRA]
+    elif op == OP_ATOM or op == OP_RED:
+        passes = atomic_passes(addr, on, work[COUNTS])
+        ideal = 1
+        extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
+    else:
+        passes = bank_passes(addr, on, width, work[COUNTS], a.words[m])
+        ideal = ideal_passes(on, width)
+        if width == 16:
+            passes = max(passes, 2 if op == OP_LD else 4)
+            extra = cfg[C_SHARED_EXTRA_128]
+        elif width == 8 and op == OP_ST:
+            passes = max(passes, 2)
+    duration = passes * cfg[C_SHARED_WAVEFRONT]
+    left, start = enter(a, s, m, sub, t, passes, duration)
+    count_access(a, m, pc, 0, 0, passes, ideal, 0)
+    if op == OP_ST or op == OP_STSM:
+        read = cfg[C_STORE_READ] + (cfg[C_STORE_64] if width == 8 else (cfg[C_STORE_128] if width == 16 else 0))
+        rows_read_at(a, s, m, w, pc, left // TICK + read)
+        a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], start // TICK + 1)
+    else:
+        rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_LOAD_READ])
+        ready = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_SHARED_LATENCY] + 2 * (passes - 1) + extra
+        if op != OP_RED:
+            results_known(a, s, m, w, pc, ready, SHORT_SCOREBOARD)
+
+
+@jit
+def issue_constant(a, s, m, w, pc, base, on, t):
+    """LDC: a load from constant bank 0 whose line is present."""
+    cls = s.code[pc, COL_CLASS]
+    if not s.cfg[C_REPLAY]:
+        addr = a.scratch[m][ADDR]
+        if not check_window(a, s, m, w, pc, addr, on, s.code[pc, COL_WIDTH], len(s.bank8), ERROR_LOCAL_BOUNDS):
+            return
+        load_memory(s.code, pc, a.U[m], base, on, addr, 0, s.bank8, s.bank16, s.bank32)
+    results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
+
+
+@jit
+def replayed_addresses(a, s, m, w, addr, second):
+    """The recorded addresses of the instruction just issued."""
+    row = s.replay_addr_at[a.ws[m, w, W_TRACE] - 1]
+    if row >= 0:
+        for i in range(32):
+            addr[i] = s.replay_addr[row, i]
+            second[i] = s.replay_addr[row, 32 + i]
+
+
+@jit
+def issue_memory(a, s, m, sub, w, pc, base, on, t):
+    """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
+    code, work = s.code, a.scratch[m]
+    op, space = code[pc, COL_OP], code[pc, COL_SPACE]
+    ws = a.ws
+    if op == OP_LDGDEPBAR:
+        ws[m, w, W_GROUP] += 1
+        a.ag[m, w, ws[m, w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0
+        return
+    if op == OP_MEMBAR:
+        cycles = s.cfg[C_FENCE_BLOCK] if code[pc, COL_X] == 0 else s.cfg[C_FENCE_GPU]
+        ws[m, w, W_REASON] = MEMBAR
+        a.wake[m, sub, w // s.cfg[C_SUBCORES]] = t + cycles
+        return
+    if op == OP_DEPBAR or op == OP_CCTL:
+        return
+    if on == 0:
+        left, start = enter(a, s, m, sub, t, 1, TICK)
+        results_known(a, s, m, w, pc, start // TICK + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
+        return
+    if s.cfg[C_REPLAY]:
+        replayed_addresses(a, s, m, w, work[ADDR], work[ADDR2])
+    else:
+        effective_addresses(code, pc, a.U[m], base, work[ADDR])
+    if s.cfg[C_RECORD]:
+        row = a.trace_addr[m, a.sv[m, SV_TRACE] - 1]
+        for i in range(32):
+            row[i] = work[ADDR, i]
+    if op == OP_LDGSTS:
+        issue_copy(a, s, m, sub, w, pc, base, on, t)
+    elif space == SHARED_SPACE:
+        issue_shared(a, s, m, sub, w, pc, base, on, t)
+    elif space == CONSTANT_SPACE:
+        issue_constant(a, s, m, w, pc, base, on, t)
+    else:
+        issue_global(a, s, m, sub, w, pc, base, on, t)

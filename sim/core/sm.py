@@ -1,0 +1,305 @@
+"""One SM through one time step: four sub-cores pick warps cycle by cycle, skipping cycles in which nothing can happen.
+
+Order inside a cycle, which is also the tie rule: sub-cores 0 to 3, each with its
+warp slots in ascending order. Greedy-then-youngest issues the warp that issued
+last if it can issue, else the eligible warp that was launched last; loose round
+robin issues the next eligible slot after the last one.
+
+A warp that cannot issue sleeps until the first cycle at which that may change.
+The cycles from W_SINCE to its next look are charged to the reason it slept for,
+so that every resident cycle is charged exactly once.
+"""
+
+from __future__ import annotations
+
+from sim._jit import jit
+from sim.core.front import ring_room, waits
+from sim.core.issue import issue
+from sim.core.layout import (
+    B_COLUMNS,
+    B_END,
+    B_ID,
+    B_LIVE,
+    B_SHARED,
+    B_START,
+    B_THREADS,
+    B_X,
+    B_Y,
+    B_Z,
+    BR_ARRIVED,
+    BR_LAST,
+    C_GRID_X,
+    C_GRID_Y,
+    C_LOAD_RESERVE,
+    C_QUEUE,
+    C_REGISTER_ROWS,
+    C_REPLAY,
+    C_ROUND_ROBIN,
+    C_SHARED_BYTES,
+    C_SLOTS,
+    C_SUBCORES,
+    C_THREADS,
+    C_WARPS,
+    ER_CODE,
+    MAX_GROUPS,
+    MAX_NODES,
+    MAX_STRONG,
+    NEVER,
+    SC_LAST,
+    SC_NEXT,
+    SC_PIPES,
+    SC_QUEUE,
+    SC_QUEUE_TIMES,
+    SV_ACTIVE_SINCE,
+    SV_AGE,
+    SV_EVENTS,
+    SV_FREE_ENTRY,
+    SV_NEXT,
+    SV_NODES,
+    SV_STRONG,
+    SV_WARPS,
+    TC_ALTERNATE,
+    TC_PIPE,
+    TICK,
+    W_AGE,
+    W_COLUMNS,
+    W_DRAINING,
+    W_EMPTY,
+    W_EXITED,
+    W_INDEX,
+    W_LINE,
+    W_LIVE,
+    W_MASK,
+    W_PC,
+    W_PENDING,
+    W_READY,
+    W_REASON,
+    W_SINCE,
+    W_SLOT,
+    W_STATE,
+    W_TRACE,
+    W_TRACE_END,
+)
+from sim.counters import Sm, Stall
+from sim.isa import Col, Op, Pipe, Space
+
+NOT_SELECTED = int(Stall.NOT_SELECTED)
+MATH_PIPE_THROTTLE = int(Stall.MATH_PIPE_THROTTLE)
+MIO_THROTTLE = int(Stall.MIO_THROTTLE)
+LG_THROTTLE = int(Stall.LG_THROTTLE)
+TEX_THROTTLE = int(Stall.TEX_THROTTLE)
+DRAIN = int(Stall.DRAIN)
+BLOCKS, WARPS, ACTIVE = int(Sm.BLOCKS), int(Sm.WARPS), int(Sm.ACTIVE)
+ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
+COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
+LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
+SHARED_SPACE = int(Space.SHARED)
+FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
+
+
+@jit(forceinline=True)
+def charge(a, m, w, t):
+    """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
+    ws = a.ws
+    since = ws[m, w, W_SINCE]
+    if t > since:
+        a.stall[m, ws[m, w, W_PC], ws[m, w, W_REASON]] += t - since
+        ws[m, w, W_SINCE] = t
+
+
+@jit(forceinline=True)
+def throttled(a, s, m, sub, w, t, t1):
+    """When the resources that the warp's instruction shares with others are free: (cycle, stall reason)."""
+    pc = a.ws[m, w, W_PC]
+    cls = s.code[pc, COL_CLASS]
+    pipe = s.tc[cls, TC_PIPE]
+    if pipe == LSU:
+        n = a.sc[m, sub, SC_QUEUE]
+        depth = s.cfg[C_QUEUE]
+        shared = s.code[pc, COL_SPACE] == SHARED_SPACE
+        op = s.code[pc, COL_OP]
+        reason = LG_THROTTLE if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and not shared else MIO_THROTTLE
+        if n >= depth:
+            until = a.sc[m, sub, SC_QUEUE_TIMES + (n - depth) % 16]
+            if until > t:
+                return until, reason
+        if reason == LG_THROTTLE and (
+            a.sv[m, SV_FREE_ENTRY] < 0
+            or ring_room(a, m) < s.cfg[C_LOAD_RESERVE]
+            or a.sv[m, SV_NODES] > MAX_NODES - 256
+            or a.sv[m, SV_STRONG] >= MAX_STRONG
+        ):
+            return t1, reason
+        return t, reason
+    free = a.sc[m, sub, SC_PIPES + pipe]
+    other = s.tc[cls, TC_ALTERNATE]
+    if other >= 0:
+        free = min(free, a.sc[m, sub, SC_PIPES + other])
+    return free // TICK, MATH_PIPE_THROTTLE
+
+
+@jit
+def retire(a, m, w, sub, slot, t):
+    """A drained warp leaves; with the last one, its block ends."""
+    ws = a.ws
+    ws[m, w, W_STATE] = W_EMPTY
+    a.wake[m, sub, slot] = NEVER
+    b = ws[m, w, W_SLOT]
+    a.sv[m, SV_WARPS] -= 1
+    a.sm[m, WARPS] += t
+    if a.sv[m, SV_WARPS] == 0:
+        a.sm[m, ACTIVE] += t - a.sv[m, SV_ACTIVE_SINCE]
+    a.bs[m, b, B_LIVE] -= 1
+    if a.bs[m, b, B_LIVE] == 0:
+        a.bs[m, b, B_END] = t
+        a.sv[m, SV_EVENTS] += 1
+
+
+@jit
+def run_sm(a, s, m, t0, t1):
+    """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
+    cfg, ws, sc, wake = s.cfg, a.ws, a.sc, a.wake
+    subcores, slots, round_robin = cfg[C_SUBCORES], cfg[C_SLOTS], cfg[C_ROUND_ROBIN]
+    t = max(t0, a.sv[m, SV_NEXT])
+    while t < t1:
+        following = t1
+        for sub in range(subcores):
+            if sc[m, sub, SC_NEXT] > t:
+                following = min(following, sc[m, sub, SC_NEXT])
+                continue
+            soonest = NEVER
+            chosen = -1
+            best = -1
+            eligible = 0
+            last = sc[m, sub, SC_LAST]
+            for slot in range(slots):
+                at = wake[m, sub, slot]
+                if at > t:
+                    soonest = min(soonest, at)
+                    continue
+                w = slot * subcores + sub
+                charge(a, m, w, t)
+                if ws[m, w, W_STATE] == W_DRAINING:
+                    if ws[m, w, W_PENDING] > 0:
+                        wake[m, sub, slot] = t1
+                        soonest = min(soonest, t1)
+                    else:
+                        retire(a, m, w, sub, slot, t)
+                    continue
+                if ws[m, w, W_READY] == 0:
+                    until, reason = waits(a, s, m, sub, w, t)
+                    if until > t:
+                        until = min(until, t1) if until >= NEVER else until
+                        ws[m, w, W_REASON] = reason
+                        wake[m, sub, slot] = until
+                        soonest = min(soonest, until)
+                        continue
+                    ws[m, w, W_READY] = 1
+                until, reason = throttled(a, s, m, sub, w, t, t1)
+                if until > t:
+                    ws[m, w, W_REASON] = reason
+                    wake[m, sub, slot] = until
+                    soonest = min(soonest, until)
+                    continue
+                eligible += 1
+                ws[m, w, W_REASON] = NOT_SELECTED
+                if round_robin:
+                    rank = slots - (slot - last - 1) % slots
+                elif slot == last:
+                    rank = NEVER
+                else:
+                    rank = ws[m, w, W_AGE]
+                if rank > best:
+                    best = rank
+                    chosen = slot
+            if chosen >= 0:
+                a.sm[m, ELIGIBLE] += eligible
+                a.sm[m, ISSUE_ACTIVE] += 1
+                sc[m, sub, SC_LAST] = chosen
+                issue(a, s, m, sub, chosen, chosen * subcores + sub, t, t1)
+                if a.er[m, ER_CODE] != 0:
+                    a.sv[m, SV_NEXT] = t
+                    return
+                sc[m, sub, SC_NEXT] = t + 1
+                following = t + 1
+            else:
+                sc[m, sub, SC_NEXT] = soonest
+                following = min(following, soonest)
+        t = max(following, t + 1)
+    soonest = NEVER
+    for sub in range(subcores):
+        soonest = min(soonest, sc[m, sub, SC_NEXT])
+    a.sv[m, SV_NEXT] = soonest
+
+
+@jit
+def run_sms(a, s, first, last, t0, t1):
+    """Advance SMs `first` to `last - 1`. Each touches only its own state, so ranges may run side by side."""
+    for m in range(first, last):
+        if a.sv[m, SV_NEXT] < t1:
+            run_sm(a, s, m, t0, t1)
+
+
+@jit
+def start_block(a, s, m, b, block, t):
+    """Put linear block `block` into slot `b` of SM `m` at cycle `t`; its warps may issue from then."""
+    cfg, ws = s.cfg, a.ws
+    for c in range(B_COLUMNS):
+        a.bs[m, b, c] = 0
+    a.bs[m, b, B_LIVE] = cfg[C_WARPS]
+    a.bs[m, b, B_THREADS] = cfg[C_THREADS]
+    a.bs[m, b, B_ID] = block
+    a.bs[m, b, B_START] = t
+    a.bs[m, b, B_END] = -1
+    a.bs[m, b, B_SHARED] = b * cfg[C_SHARED_BYTES]
+    a.bs[m, b, B_X] = block % cfg[C_GRID_X]
+    a.bs[m, b, B_Y] = block // cfg[C_GRID_X] % cfg[C_GRID_Y]
+    a.bs[m, b, B_Z] = block // (cfg[C_GRID_X] * cfg[C_GRID_Y])
+    for k in range(16):
+        a.br[m, b, k, BR_ARRIVED] = 0
+        a.br[m, b, k, BR_LAST] = 0
+    if cfg[C_SHARED_BYTES] > 0:
+        a.s8[m, b * cfg[C_SHARED_BYTES] : (b + 1) * cfg[C_SHARED_BYTES]] = 0
+    if a.sv[m, SV_WARPS] == 0:
+        a.sv[m, SV_ACTIVE_SINCE] = t
+    a.sm[m, BLOCKS] += 1
+    for i in range(cfg[C_WARPS]):
+        w = b * cfg[C_WARPS] + i
+        for c in range(W_COLUMNS):
+            ws[m, w, c] = 0
+        lanes = min(32, cfg[C_THREADS] - 32 * i)
+        full = (1 << lanes) - 1
+        ws[m, w, W_STATE] = W_LIVE
+        ws[m, w, W_MASK] = full
+        ws[m, w, W_EXITED] = ~full & 0xFFFFFFFF
+        ws[m, w, W_SLOT] = b
+        ws[m, w, W_INDEX] = i
+        ws[m, w, W_AGE] = a.sv[m, SV_AGE]
+        ws[m, w, W_SINCE] = t
+        ws[m, w, W_LINE] = -1
+        a.sv[m, SV_AGE] += 1
+        a.sv[m, SV_WARPS] += 1
+        a.sm[m, WARPS] -= t
+        for r in range(cfg[C_REGISTER_ROWS] + 32):
+            a.ready[m, w, r] = 0
+            a.war[m, w, r] = 0
+        for k in range(6):
+            a.sb[m, w, k, 0] = 0
+            a.sb[m, w, k, 1] = 0
+        for k in range(MAX_GROUPS):
+            a.ag[m, w, k, 0] = 0
+            a.ag[m, w, k, 1] = 0
+        for k in range(16):
+            a.cb[m, w, k] = 0
+            a.preds[m, w, k] = 0
+        a.preds[m, w, 7] = 0xFFFFFFFF
+        a.preds[m, w, 15] = 0xFFFFFFFF
+        if cfg[C_REPLAY]:
+            at = block * cfg[C_WARPS] + i
+            ws[m, w, W_TRACE] = s.replay_at[at]
+            ws[m, w, W_TRACE_END] = s.replay_at[at + 1]
+            ws[m, w, W_PC] = s.replay[s.replay_at[at], 2]
+        sub, slot = w % cfg[C_SUBCORES], w // cfg[C_SUBCORES]
+        a.wake[m, sub, slot] = t
+        a.sc[m, sub, SC_NEXT] = min(a.sc[m, sub, SC_NEXT], t)
+        a.sv[m, SV_NEXT] = min(a.sv[m, SV_NEXT], t)

@@ -1,0 +1,408 @@
+"""Make the core's arrays and configuration for one launch on one profile, and step them.
+
+This is the only place where a profile's numbers turn into the core's integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.core import chip, layout, sm
+from sim.core.layout import Dispatch, Requests, Shared, SmArrays, ticks
+from sim.counters import SM_COLUMNS, Inst, Stall
+from sim.isa import PREDICATES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
+from sim.launch import Launch
+from sim.memory_system import MemorySystem
+from sim.occupancy import Occupancy
+from sim.profile import Profile
+from sim.program import Const, Program
+
+STEP_CYCLES = 64  #: time step; far below the shortest trip to L2 and back
+REQUESTS_PER_STEP = 512  #: packets of one SM the memory system takes in a step; the rest waits for the next
+MAX_DEPENDENCES = 48
+PARAM_BANK_BYTES = 0x210 + 4096
+
+SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
+
+
+def pipe_groups(profile: Profile) -> npt.NDArray[np.int64]:
+    """By timing class: a number shared by the pipes that forward results to each other, 0 for pipes that do not."""
+    groups = {Pipe.FMA: 1, Pipe.FMAHEAVY: 1, Pipe.ALU: 2, Pipe.FP16: 3, Pipe.FP64: 4}
+    out = np.zeros(len(TimingClass), np.int64)
+    for cls in TimingClass:
+        if cls is not TimingClass.LOAD_STORE:
+            out[cls] = groups.get(Pipe[getattr(profile.timing, cls.name.lower()).pipe.upper()], 0)
+    return out
+
+
+def timing_table(profile: Profile) -> npt.NDArray[np.int64]:
+    """The profile's timing classes as `tc[classes, TC_COLUMNS]`."""
+    table = np.zeros((len(TimingClass), layout.TC_COLUMNS), np.int64)
+    for cls in TimingClass:
+        if cls is TimingClass.LOAD_STORE:
+            table[cls] = (Pipe.LSU, -1, profile.lsu.global_hit_latency_cycles, ticks(1), Stall.LONG_SCOREBOARD)
+            continue
+        row = getattr(profile.timing, cls.name.lower())
+        other = -1 if row.alternate_pipe is None else Pipe[row.alternate_pipe.upper()]
+        reason = Stall.SHORT_SCOREBOARD if cls in SHORT else Stall.WAIT
+        table[cls] = (Pipe[row.pipe.upper()], other, row.latency_cycles, ticks(row.interval_cycles), reason)
+    return table
+
+
+def dependences(program: Program) -> npt.NDArray[np.int32]:
+    """`deps[n, 48]`: how many, then which entries of `ready` an instruction must find there."""
+    code = program.decoded.code
+    rows = program.registers + program.uniform_registers
+    deps = np.zeros((len(code), MAX_DEPENDENCES), np.int32)
+    for out, c in zip(deps, code, strict=True):
+        wanted: list[int] = []
+        for first, count in ((c[Col.A], c[Col.NA]), (c[Col.B], c[Col.NB]), (c[Col.C], c[Col.NC])):
+            if first >= 0:
+                wanted += range(first, first + max(count, 1))
+        wanted += range(c[Col.D], c[Col.D] + c[Col.ND])
+        wanted = [r for r in wanted if r < rows]
+        predicates = [c[Col.PA] & 15, c[Col.PB] & 15, c[Col.PD], c[Col.PE]]
+        if c[Col.OP] == Op.PLOP3:
+            predicates.append(c[Col.Y] & 15)
+        wanted += [rows + p for p in predicates if p & 7 != 7]
+        if c[Col.GUARD] & 7 != 7:
+            wanted.append(rows + 16 + (c[Col.GUARD] & 15))
+        wanted = sorted(set(wanted))[: MAX_DEPENDENCES - 1]
+        out[0] = len(wanted)
+        out[1 : 1 + len(wanted)] = wanted
+    return deps
+
+
+def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
+    """The line of constant bank 0 that each instruction reads as an operand or by LDC; -1 for none."""
+    lines = np.full(len(program.instructions), -1, np.int64)
+    for k, i in enumerate(program.instructions):
+        for operand in (i.a, i.b, i.c):
+            if isinstance(operand, Const) and operand.bank == 0:
+                lines[k] = operand.offset // line_bytes
+        if i.op is Op.LD and i.space is Space.CONSTANT and i.a is None:
+            lines[k] = i.y // line_bytes
+    return lines
+
+
+def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int]:
+    """(sets, ways) of the L1 that a shared-memory carve-out leaves."""
+    size = profile.core.unified_l1_kib * 1024 - max(carveout_bytes, profile.l1.reserved_kib * 1024)
+    lines = max(size // profile.l1.line_bytes, 1)
+    ways = min(profile.l1.associativity, lines)
+    return max(lines // ways, 1), ways
+
+
+def configuration(
+    profile: Profile, launch: Launch, occupancy: Occupancy, *, shared_bytes: int, local_base: int, round_robin: bool
+) -> npt.NDArray[np.int64]:
+    """The scalars of a launch, `cfg[C_COLUMNS]`.
+
+    A load that misses in L1 spends the same cycles in the SM as one that hits (the
+    profile gives L2's latency beyond that): the address unit's, then half of the rest
+    on the way out and half on the way back.
+    """
+    p, program = profile, launch.program
+    stage = round(p.lsu.address_interval_cycles)
+    sets, ways = l1_geometry(profile, occupancy.shared_carveout_bytes)
+    line = p.icache.line_bytes
+    values: dict[int, int] = {
+        layout.C_SUBCORES: p.core.subcores,
+        layout.C_SLOTS: p.occupancy.max_warps_per_sm // p.core.subcores,
+        layout.C_ROUND_ROBIN: int(round_robin),
+        layout.C_REGISTER_ROWS: program.registers + program.uniform_registers,
+        layout.C_ROWS: program.rows_per_warp,
+        layout.C_SHARED_ROWS: len(program.decoded.shared_rows),
+        layout.C_BRANCH: p.core.branch_latency_cycles,
+        layout.C_BARRIER_BASE: round(p.core.barrier_base_cycles * layout.TICK),
+        layout.C_BARRIER_STEP: round(p.core.barrier_per_warp_cycles * layout.TICK),
+        layout.C_QUEUE: min(p.lsu.queue_entries, 16),
+        layout.C_ADDRESS: ticks(p.lsu.address_interval_cycles),
+        layout.C_SHARED_WAVEFRONT: ticks(p.lsu.shared_wavefront_cycles),
+        layout.C_GLOBAL_REQUEST: ticks(p.lsu.global_request_cycles),
+        layout.C_TAG: ticks(1 / p.lsu.tags_per_cycle),
+        layout.C_SHARED_LATENCY: p.lsu.shared_load_latency_cycles,
+        layout.C_L1_LATENCY: p.lsu.global_hit_latency_cycles,
+        layout.C_LSU_LATENCY: stage,
+        layout.C_L1_MISS: (p.lsu.global_hit_latency_cycles - stage) // 2,
+        layout.C_L1_FILL: (p.lsu.global_hit_latency_cycles - stage + 1) // 2,
+        layout.C_STORE_READ: p.lsu.store_read_cycles,
+        layout.C_LOAD_READ: p.lsu.load_read_cycles,
+        layout.C_STORE_64: p.lsu.store_64_extra_cycles,
+        layout.C_STORE_128: p.lsu.store_128_extra_cycles,
+        layout.C_WIDE_EXTRA_64: p.lsu.load_64_extra_cycles,
+        layout.C_WIDE_EXTRA_128: p.lsu.load_128_extra_cycles,
+        layout.C_SHARED_EXTRA_128: p.lsu.shared_128_extra_cycles,
+        layout.C_LDSM_EXTRA: p.lsu.ldmatrix_extra_cycles,
+        layout.C_COPY_EXTRA: p.lsu.async_copy_extra_cycles,
+        layout.C_SHARED_ATOMIC: p.lsu.shared_atomic_latency_cycles,
+        layout.C_VECTOR_MIN: ticks(2 * p.lsu.shared_wavefront_cycles),
+        layout.C_FENCE_BLOCK: p.lsu.fence_block_cycles,
+        layout.C_FENCE_GPU: p.lsu.fence_gpu_cycles,
+        layout.C_EXIT: max(p.core.exit_cycles, 1),
+        layout.C_L1_SETS: sets,
+        layout.C_L1_WAYS: ways,
+        layout.C_CODE_L0_LINES: max(p.icache.l0_bytes // line, 1),
+        layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
+        layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
+        layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
+        layout.C_CODE_LINE: max(line // 16, 1),
+        layout.C_ENTRIES: min(p.lsu.max_outstanding_requests, layout.MAX_ENTRIES),
+        layout.C_HAS_CONTROL: int(program.has_control),
+        layout.C_SHARED_BYTES: shared_bytes,
+        layout.C_LOCAL_BYTES: program.local_bytes,
+        layout.C_LOCAL_BASE: local_base,
+        layout.C_BLOCK_X: launch.block[0],
+        layout.C_BLOCK_Y: launch.block[1],
+        layout.C_BLOCK_Z: launch.block[2],
+        layout.C_GRID_X: launch.grid[0],
+        layout.C_GRID_Y: launch.grid[1],
+        layout.C_GRID_Z: launch.grid[2],
+        layout.C_THREADS: launch.threads_per_block,
+        layout.C_WARPS: occupancy.warps_per_block,
+        layout.C_INSTRUCTIONS: len(program.instructions),
+        layout.C_LOAD_RESERVE: 40,
+        layout.C_PREDICATE_OPERAND: p.core.predicate_operand_latency_cycles,
+        layout.C_CROSS_PIPE: p.core.cross_pipe_extra_cycles,
+    }
+    cfg = np.zeros(layout.C_COLUMNS, np.int64)
+    for column, value in values.items():
+        cfg[column] = value
+    return cfg
+
+
+def sm_arrays(
+    cfg: npt.NDArray[np.int64], program: Program, sms: int, slots: int, *, record: bool
+) -> SmArrays:
+    """Fresh state of all SMs. Arrays of zeros take memory only where they are used."""
+    warps = int(cfg[layout.C_SUBCORES] * cfg[layout.C_SLOTS])
+    subcores = int(cfg[layout.C_SUBCORES])
+    resident = slots * int(cfg[layout.C_WARPS])
+    rows = int(cfg[layout.C_REGISTER_ROWS])
+    n = len(program.instructions)
+    zeros = np.zeros
+    i64 = np.int64
+    shared = zeros((sms, max(slots * int(cfg[layout.C_SHARED_BYTES]), 16)), np.uint8)
+    sc = zeros((sms, subcores, layout.SC_COLUMNS), i64)
+    sv = zeros((sms, layout.SV_COLUMNS), i64)
+    sv[:, layout.SV_NEXT] = layout.NEVER
+    sc[:, :, layout.SC_NEXT] = layout.NEVER
+    entries = int(cfg[layout.C_ENTRIES])
+    en = zeros((sms, entries, layout.E_COLUMNS), i64)
+    en[:, :, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
+    nodes = zeros((sms, layout.MAX_NODES, 2), i64)
+    nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
+    lines = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
+    l1 = zeros((sms, lines, layout.L_COLUMNS), i64)
+    l1[:, :, layout.L_TAG] = -1
+    l1[:, :, layout.L_FILL :] = layout.NEVER
+    code_l0 = np.full((sms, subcores, int(cfg[layout.C_CODE_L0_LINES]), 2), -1, i64)
+    code_l1 = np.full((sms, int(cfg[layout.C_CODE_L1_LINES]), 2), -1, i64)
+    records = STEP_CYCLES * subcores + 8 if record else 1
+    return SmArrays(
+        U=zeros((sms, int(cfg[layout.C_SHARED_ROWS]) + resident * program.rows_per_warp, WARP_SIZE), np.uint32),
+        preds=zeros((sms, warps, PREDICATES), i64),
+        ws=zeros((sms, warps, layout.W_COLUMNS), i64),
+        wake=np.full((sms, subcores, int(cfg[layout.C_SLOTS])), layout.NEVER, i64),
+        sp=zeros((sms, warps, layout.MAX_SPLITS, layout.SP_COLUMNS), i64),
+        cb=zeros((sms, warps, 16), i64),
+        ready=zeros((sms, resident, rows + 32), i64),
+        kind=zeros((sms, resident, rows + 32), i64),
+        war=zeros((sms, resident, rows + 32), i64),
+        sb=zeros((sms, warps, 6, layout.SB_COLUMNS), i64),
+        ag=zeros((sms, warps, layout.MAX_GROUPS, 2), i64),
+        bs=zeros((sms, slots, layout.B_COLUMNS), i64),
+        br=zeros((sms, slots, 16, 2), i64),
+        sc=sc,
+        sv=sv,
+        en=en,
+        nodes=nodes,
+        rq=zeros((sms, layout.RING, layout.R_COLUMNS), i64),
+        l1=l1,
+        code_l0=code_l0,
+        code_l1=code_l1,
+        constant=zeros((sms, 1 + PARAM_BANK_BYTES // 32), i64),
+        s8=shared,
+        s16=shared.view(np.uint16),
+        s32=shared.view(np.uint32),
+        inst=zeros((sms, n, len(Inst)), i64),
+        stall=zeros((sms, n, len(Stall)), i64),
+        sm=zeros((sms, SM_COLUMNS), i64),
+        sg=zeros((sms, layout.MAX_STRONG, layout.G_COLUMNS), i64),
+        sg_done=zeros(sms, i64),
+        sg_addr=zeros((sms, layout.MAX_STRONG, WARP_SIZE), i64),
+        sg_data=zeros((sms, layout.MAX_STRONG, WARP_SIZE), np.uint64),
+        sg_compare=zeros((sms, layout.MAX_STRONG, WARP_SIZE), np.uint64),
+        atomic_work=zeros((sms, 3, WARP_SIZE), np.uint64),
+        words=zeros((sms, 32, 32), i64),
+        trace=zeros((sms, records, layout.T_COLUMNS), i64),
+        trace_addr=zeros((sms, records, 2 * WARP_SIZE), i64),
+        er=zeros((sms, layout.ER_COLUMNS), i64),
+        ctx=zeros((sms, 16), i64),
+        scratch=zeros((sms, 8, 64), i64),
+        seen=zeros((sms, n, 2), i64),
+    )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded trace as the core replays it; the fields of `layout.Shared` of the same names."""
+
+    replay: npt.NDArray[np.int64]
+    replay_at: npt.NDArray[np.int64]
+    replay_addr: npt.NDArray[np.int64]
+    replay_addr_at: npt.NDArray[np.int64]
+
+
+NO_RECORDING = Recording(
+    np.zeros((1, layout.T_COLUMNS), np.int64),
+    np.zeros(1, np.int64),
+    np.zeros((1, 2 * WARP_SIZE), np.int64),
+    np.zeros(1, np.int64),
+)
+
+
+@dataclass
+class Engine:
+    """One launch in flight: the core's arrays, and what steps them."""
+
+    profile: Profile
+    launch: Launch
+    memory: MemorySystem
+    arrays: SmArrays
+    shared: Shared
+    dispatch: Dispatch
+    requests: Requests
+    blocks: npt.NDArray[np.int64]
+    threads: int = 1
+    pool: ThreadPoolExecutor | None = None
+    records: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(default_factory=list)
+
+    def start(self, now: int) -> None:
+        """Assign the first blocks; nothing starts before cycle `now`."""
+        self.dispatch.free[:] = now
+        chip.assign(self.arrays, self.shared, self.dispatch, now)
+
+    def step(self, t0: int, t1: int) -> int:
+        """Advance from cycle `t0` to `t1`; returns the cycle at which to step next, `layout.NEVER` at a deadlock."""
+        sms = len(self.arrays.sv)
+        if self.pool is None:
+            sm.run_sms(self.arrays, self.shared, 0, sms, t0, t1)
+        else:
+            bounds = [sms * k // self.threads for k in range(self.threads + 1)]
+            list(
+                self.pool.map(
+                    lambda k: sm.run_sms(self.arrays, self.shared, bounds[k], bounds[k + 1], t0, t1),
+                    range(self.threads),
+                )
+            )
+        if self.shared.cfg[layout.C_RECORD]:
+            self._keep_records()
+        chip.commit(self.arrays, self.shared, t0, t1)
+        if chip.collect(self.arrays, self.requests, t1):
+            self.memory.weave(self.requests, t0, t1)
+            chip.deliver(self.arrays, self.shared, self.requests)
+        chip.note_ended(self.arrays, self.dispatch, self.blocks)
+        chip.assign(self.arrays, self.shared, self.dispatch, t1)
+        return int(chip.next_event(self.arrays, t1))
+
+    @property
+    def ended(self) -> bool:
+        """Whether every block has ended."""
+        return bool(self.dispatch.state[layout.D_ENDED] == self.dispatch.state[layout.D_BLOCKS])
+
+    @property
+    def error(self) -> npt.NDArray[np.int64] | None:
+        """The first error, by SM, or None."""
+        bad = np.flatnonzero(self.arrays.er[:, layout.ER_CODE])
+        return self.arrays.er[bad[0]] if len(bad) else None
+
+    def _keep_records(self) -> None:
+        for m in np.flatnonzero(self.arrays.sv[:, layout.SV_TRACE]):
+            n = int(self.arrays.sv[m, layout.SV_TRACE])
+            self.records.append((self.arrays.trace[m, :n].copy(), self.arrays.trace_addr[m, :n].copy()))
+            self.arrays.sv[m, layout.SV_TRACE] = 0
+
+
+def make_engine(
+    profile: Profile,
+    launch: Launch,
+    occupancy: Occupancy,
+    memory: MemorySystem,
+    *,
+    global_memory: npt.NDArray[np.uint8],
+    allocations: Sequence[tuple[int, int]],
+    local_base: int,
+    bank: npt.NDArray[np.uint8],
+    threads: int = 1,
+    pool: ThreadPoolExecutor | None = None,
+    round_robin: bool = False,
+    recording: Recording | None = None,
+    record: bool = False,
+) -> Engine:
+    """Everything that stepping `launch` needs.
+
+    `global_memory` is the device's flat memory, `allocations` the (first, end) byte
+    offsets in it that the kernel may touch, ascending; `bank` is constant bank 0.
+    """
+    program = launch.program
+    sms = profile.gpu.sm_count
+    slots = min(occupancy.blocks_per_sm, launch.blocks)
+    shared_bytes = -(-(program.shared_static_bytes + launch.shared_bytes) // 16) * 16
+    cfg = configuration(
+        profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, round_robin=round_robin
+    )
+    cfg[layout.C_RECORD] = int(record)
+    cfg[layout.C_REPLAY] = int(recording is not None)
+    arrays = sm_arrays(cfg, program, sms, slots, record=record)
+    arrays.U[:, : cfg[layout.C_SHARED_ROWS]] = program.shared_row_values({0: bank})
+    tape = recording or NO_RECORDING
+    starts = np.array([a for a, _ in allocations] or [0], np.int64)
+    ends = np.array([b for _, b in allocations] or [0], np.int64)
+    common = Shared(
+        cfg=cfg,
+        tc=timing_table(profile),
+        code=program.decoded.code,
+        pipe_group=pipe_groups(profile),
+        deps=dependences(program),
+        constant_line=constant_lines(program, profile.constant.line_bytes),
+        g8=global_memory,
+        g16=global_memory.view(np.uint16),
+        g32=global_memory.view(np.uint32),
+        bank8=bank,
+        bank16=bank.view(np.uint16),
+        bank32=bank.view(np.uint32),
+        starts=starts,
+        ends=ends,
+        replay=tape.replay,
+        replay_at=tape.replay_at,
+        replay_addr=tape.replay_addr,
+        replay_addr_at=tape.replay_addr_at,
+    )
+    state = np.zeros(layout.D_COLUMNS, np.int64)
+    state[layout.D_BLOCKS] = launch.blocks
+    state[layout.D_SLOTS] = slots
+    state[layout.D_FILL] = ticks(1 / profile.launch.fill_blocks_per_cycle)
+    state[layout.D_REFILL] = ticks(1 / profile.launch.blocks_per_cycle)
+    state[layout.D_START] = profile.launch.block_start_cycles
+    state[layout.D_TURNAROUND] = profile.launch.block_end_cycles
+    shape = (sms, REQUESTS_PER_STEP)
+    return Engine(
+        profile=profile,
+        launch=launch,
+        memory=memory,
+        arrays=arrays,
+        shared=common,
+        dispatch=Dispatch(
+            state, np.zeros((sms, slots), np.int64), np.zeros((sms, slots), np.int64), np.ones((sms, slots), np.int64)
+        ),
+        requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(7))),
+        blocks=np.zeros((launch.blocks, 3), np.int64),
+        threads=threads,
+        pool=pool,
+    )
