@@ -179,7 +179,9 @@ def _flatten(table: Mapping[str, Any], prefix: str, out: dict[str, Any]) -> None
             out[key] = entry
 
 
-def _build(name: str, quantities: Mapping[str, Quantity], where: Any, overrides: tuple[tuple[str, Any], ...]) -> Profile:
+def _build(
+    name: str, quantities: Mapping[str, Quantity], where: Any, overrides: tuple[tuple[str, Any], ...]
+) -> Profile:
     """Records of the quantities' values, with types, limits and cross-checks enforced."""
     from pydantic import ValidationError
 

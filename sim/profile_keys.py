@@ -177,7 +177,7 @@ class L1:
     line_bytes: Bytes
     sector_bytes: Bytes
     associativity: Count
-    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  # of the unified array, holds neither shared memory nor lines
+    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  # of the unified array, never holds lines, whatever the carve-out
     miss_sectors: Count  # sectors on their way from L2 at most
 
 
@@ -224,6 +224,10 @@ class L2:
     cross_bytes_per_cycle: BytesPerCycle  # from one partition to the other
     atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses
     atomic_same_address_cycles: MeanCycles  # successive lanes' operations on one word
+    fetch_bytes: Bytes  # aligned piece of a line that a miss reads from DRAM
+    coalesce_cycles: CyclesOrZero  # a load of a line joins one of its partition that came so shortly before
+    dirty_ways: Count  # a line is written back when so many of its set were used after it
+    partial_ways: Count  # the same for a line with sectors of which only some bytes were written
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +256,9 @@ class Dram:
     twr_ns: Nanoseconds
     trefi_ns: Nanoseconds
     trfc_ns: Nanoseconds
-    write_queue_entries: Count  # sectors a channel gathers before it turns the bus round
+    interleave_bytes: Bytes  # consecutive bytes in one channel and bank
+    read_queue_entries: Count  # lines that a channel chooses from, open rows first
+    write_queue_entries: Count  # lines that a channel gathers; when full it turns the bus round and writes half of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,4 +305,3 @@ class Sections:
     dram: Dram
     launch: LaunchCosts
     peak: Peak
-
