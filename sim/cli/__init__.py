@@ -1,0 +1,57 @@
+"""The console command `tailwave`: where its commands are registered and its errors become one line.
+
+Exit codes: 0 done, 1 the work failed, 2 what was asked for cannot be (options,
+profiles, launches, files), 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sim.cli.profiles import occupancy, profile, profiles
+from sim.cli.run import run
+from sim.cli.sawtooth import sawtooth
+from sim.launch import LaunchError
+from sim.profile import ProfileError
+
+
+class OneLineErrors(TyperGroup):
+    """Prints an error that Tailwave means to raise as one line; a bug keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its errors become a message on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            message, code = "stopped", 130
+        except OSError as error:
+            message, code = f"{error.filename}: {error.strerror}" if error.filename else str(error), 2
+        except (LaunchError, ProfileError) as error:
+            message, code = str(error), 2
+        except Exception as error:
+            if not _is_meant(error):
+                raise
+            message, code = str(error), 1
+        typer.echo(f"tailwave: {message}", err=True)
+        raise typer.Exit(code)
+
+
+def _is_meant(error: Exception) -> bool:
+    """Tailwave's own error classes, and a result that differs from NumPy's."""
+    own = type(error).__module__.partition(".")[0] in ("sim", "workloads")
+    return own or (isinstance(error, AssertionError) and bool(error.args))
+
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    help="Tailwave simulates GPU kernels and reports what a profiler would.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (run, sawtooth, profiles, profile, occupancy):
+    app.command()(command)
