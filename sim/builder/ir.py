@@ -1,0 +1,213 @@
+"""The builder's intermediate form: values in nested regions.
+
+A `Value` is one operation and its result (static single assignment). A `Region`
+is a list of values and nested `If` and `Loop` nodes, in order. What crosses a
+nest's border is explicit:
+
+* `join` values of an `If`: one value for each way, used after it;
+* `carry` values of a `Loop`: an initial value and the next iteration's;
+  `exit` values are what a carry ends with, used after the loop.
+
+Operations (`Value.op`), arguments and `attr`:
+
+    const                     attr: Python value            undef
+    cbank                     attr: byte offset in bank 0   sreg   attr: SpecialRegister
+    shared_base               address of the block's shared memory
+    add sub mul min max and or xor shl shr neg not abs fma mulhi madwide select
+    cmp                       attr: "lt" ...                pand por pxor pnot (predicates)
+    cast bitcast              f2i i2f frnd (attr: rounding) mufu (attr: MufuFunction)
+    popc flo brev prmt shf    fchk hi lo pair               part (attr: index) of a vector
+    load store atomic ldsm ldgsts shfl vote mma             attr: a record of this file
+    commit wait bar warpsync membar exit clock              effects without memory operands
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.builder.types import BOOL, Type
+from sim.isa import AtomicOp, Space
+
+EFFECTS = frozenset(
+    "store atomic ldsm ldgsts commit wait bar warpsync membar exit shfl vote redux match mma clock load".split()
+)  #: operations that stay in their region, in order, and are never merged by value number
+KEPT = frozenset("store atomic ldgsts commit wait bar warpsync membar exit clock".split())
+#: operations that run even when nothing uses their result
+
+
+class Value:
+    """One operation. Compare by identity."""
+
+    __slots__ = ("args", "attr", "id", "line", "nonneg", "op", "owner", "region", "type", "uniform")
+
+    def __init__(self, op: str, type_: Type, args: tuple[Value, ...], attr: Any, region: Region | None, line: int) -> None:
+        self.op = op
+        self.type = type_
+        self.args = args
+        self.attr = attr
+        self.region = region
+        self.line = line
+        self.id = -1
+        self.nonneg = False  #: known to be >= 0
+        self.uniform = False  #: the same in all lanes of a warp
+        self.owner: If | Loop | None = None  #: of a join, carry or exit value
+
+    @property
+    def is_const(self) -> bool:
+        return self.op == "const"
+
+    def __repr__(self) -> str:
+        args = ", ".join(f"%{a.id}" for a in self.args)
+        attr = "" if self.attr is None else f" {self.attr}"
+        return f"%{self.id} = {self.op}.{self.type}({args}){attr}"
+
+
+class Region:
+    """Values and nested nodes in order."""
+
+    __slots__ = ("depth", "items", "known", "node", "parent", "terminated")
+
+    def __init__(self, parent: Region | None = None, node: If | Loop | None = None) -> None:
+        self.parent = parent
+        self.node = node
+        self.items: list[Value | If | Loop] = []
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.known: dict[Any, Value] = {}  #: value numbers
+        self.terminated = False  #: all threads that came here have exited
+
+    @property
+    def is_loop(self) -> bool:
+        return isinstance(self.node, Loop)
+
+    def encloses(self, other: Region | None) -> bool:
+        """True when `other` is this region or inside it."""
+        while other is not None and other.depth > self.depth:
+            other = other.parent
+        return other is self
+
+
+class If:
+    """Two ways. `joins[k].args` is (value of the then-way, value of the else-way)."""
+
+    __slots__ = ("condition", "joins", "line", "otherwise", "then")
+
+    def __init__(self, condition: Value, region: Region, line: int) -> None:
+        self.condition = condition
+        self.then = Region(region, self)
+        self.otherwise = Region(region, self)
+        self.joins: list[Value] = []
+        self.line = line
+
+
+@dataclass(slots=True)
+class Counted:
+    """A `for` loop before it is lowered: `index` runs from `start` by `step` while it has not reached `stop`."""
+
+    index: Value
+    start: Value
+    stop: Value
+    step: Value
+    unroll: int | bool | None
+
+
+class Loop:
+    """A loop. With `counted`, the body may run zero times; else it runs, then repeats while `condition` holds.
+
+    `carries[k].args` is (initial value, next value); `exits[k]` is the final value.
+    """
+
+    __slots__ = ("body", "carries", "condition", "counted", "exits", "line", "note")
+
+    def __init__(self, region: Region, line: int) -> None:
+        self.body = Region(region, self)
+        self.carries: list[Value] = []
+        self.exits: list[Value] = []
+        self.condition: Value | None = None
+        self.counted: Counted | None = None
+        self.line = line
+        self.note: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A memory access. Before addresses are lowered `args[0]` is an element index, after it an address."""
+
+    space: Space
+    base: Value | None  #: 64-bit pointer of a global array
+    base_bytes: int  #: byte offset of a shared array in the block's shared memory
+    storage: Type
+    width: int = 1  #: elements
+    offset: int = 0  #: bytes, once lowered
+    lowered: bool = False
+    array: str = ""
+    operation: AtomicOp | None = None
+    extra: Any = None  #: ldsm: (count, transposed); ldgsts: bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.width * self.storage.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MmaAttr:
+    """A tensor operation: shape's name, operand and accumulator types."""
+
+    shape: str
+    a: Type
+    c: Type
+
+
+@dataclass
+class Graph:
+    """A traced kernel."""
+
+    name: str
+    root: Region
+    shared_bytes: int = 0  #: static
+    dynamic_shared: bool = False
+    count: int = 0
+    lines: list[Any] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Value | If | Loop]:
+        """All items, in order, nests first seen from outside."""
+        yield from walk(self.root)
+
+
+def walk(region: Region) -> Iterator[Value | If | Loop]:
+    """All items of a region and of the regions inside it, in order."""
+    for item in region.items:
+        yield item
+        if isinstance(item, If):
+            yield from walk(item.then)
+            yield from walk(item.otherwise)
+        elif isinstance(item, Loop):
+            yield from walk(item.body)
+
+
+def dump(region: Region, indent: str = "") -> str:
+    """The region as text, for people."""
+    out = []
+    for item in region.items:
+        if isinstance(item, Value):
+            out.append(f"{indent}{item!r}")
+        elif isinstance(item, If):
+            out.append(f"{indent}if %{item.condition.id}:")
+            out.append(dump(item.then, indent + "    "))
+            if item.otherwise.items:
+                out += [f"{indent}else:", dump(item.otherwise, indent + "    ")]
+            out += [f"{indent}  {j!r}" for j in item.joins]
+        else:
+            head = "loop" if item.counted is None else f"for %{item.counted.index.id}"
+            out.append(f"{indent}{head} {[repr(c) for c in item.carries]}:")
+            out.append(dump(item.body, indent + "    "))
+            if item.condition is not None:
+                out.append(f"{indent}while %{item.condition.id}")
+            out += [f"{indent}  {e!r}" for e in item.exits]
+    return "\n".join(s for s in out if s)
+
+
+def is_predicate(value: Value) -> bool:
+    """True for values that live in a predicate."""
+    return value.type is BOOL
