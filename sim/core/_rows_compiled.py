@@ -289,6 +289,11 @@ leading_zeros = _llvm_unary("ctlz", ir.Constant(ir.IntType(1), 0))
 
 
 @intrinsic
+def ordered(typingctx: Any, x: Any) -> Any:
+    return BOOLEANS(x), lambda context, builder, sig, args: builder.fcmp_ordered("ord", args[0], args[0])
+
+
+@intrinsic
 def lane_numbers(typingctx: Any) -> Any:
     row = RowType(types.int32)
     return row(), lambda context, builder, sig, args: ir.Constant(row.llvm, list(range(LANES)))

@@ -80,6 +80,10 @@ def leading_zeros(x: Any) -> Any:
     return np.array([width - int(v).bit_length() for v in x], x.dtype)
 
 
+def ordered(x: Any) -> Any:
+    return ~np.isnan(x)
+
+
 def lane_numbers() -> Any:
     return np.arange(LANES, dtype=np.int32)
 

@@ -9,6 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from sim._jit import jit
+from sim.core.exec_convert import (
+    float_to_float,
+    float_to_integer,
+    integer_to_float,
+    integer_to_integer,
+    pack_halves,
+)
+from sim.core.exec_double import double_arithmetic, double_comparison, double_minimum
+from sim.core.exec_float import (
+    division_check,
+    float_arithmetic,
+    float_comparison,
+    float_selection,
+    float_set,
+    swizzled_sum,
+)
+from sim.core.exec_half import half_arithmetic, half_comparison, half_minimum
 from sim.core.exec_integer import (
     funnel_shift,
     integer_arithmetic,
@@ -18,6 +35,8 @@ from sim.core.exec_integer import (
     logic3,
     permute_bytes,
 )
+from sim.core.exec_special import special_function
+from sim.core.exec_tensor import double_product, float_product, integer_product, transpose
 from sim.core.exec_warp import (
     broadcast_first,
     match,
@@ -55,8 +74,14 @@ def execute(code: Any, pc: Any, U: Any, base: Any, preds: Any, mask: Any, ctx: A
     pd = pe = 0
     if op < Op.POPC:
         pd, pe = _integer(code, pc, U, base, preds, written)
-    elif op < 32:
+    elif op < Op.FADD:
         pd, pe = _bits_and_warp(code, pc, U, base, preds, mask, written, ctx)
+    elif op < Op.HADD2:
+        pd, pe = _float(code, pc, U, base, preds, written)
+    elif op < Op.LD:
+        pd, pe = _half_and_double(code, pc, U, base, preds, written)
+    else:
+        _tensor(code, pc, U, base, written)
     write_predicate(preds, code[pc, Col.PD], pd, written)
     write_predicate(preds, code[pc, Col.PE], pe, written)
 
@@ -135,3 +160,76 @@ def _bits_and_warp(
     elif op == Op.POPC or op == Op.FLO or op == Op.BREV or op == Op.SGXT or op == Op.BMSK:
         integer_bits(U, op, d, a, b, smod, x, written)
     return 0, 0
+
+
+@jit
+def _float(code: Any, pc: Any, U: Any, base: Any, preds: Any, mask: Any) -> Any:
+    """FADD to FSWZADD: float32, conversions, special functions."""
+    op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
+    d = row_of(code[pc, Col.D], base)
+    a, b = row_of(code[pc, Col.A], base), row_of(code[pc, Col.B], base)
+    if op == Op.FADD or op == Op.FMUL or op == Op.FFMA:
+        float_arithmetic(U, op, d, a, b, row_of(code[pc, Col.C], base), smod, x, flags, mask)
+        return 0, 0
+    pa = predicate_mask(preds, code[pc, Col.PA])
+    if op == Op.FSETP:
+        return float_comparison(U, a, b, smod, x, flags, pa)
+    if op == Op.FSET:
+        float_set(U, d, x, float_comparison(U, a, b, smod, x, flags, pa)[0], mask)
+    elif op == Op.FSEL or op == Op.FMNMX:
+        float_selection(U, op, d, a, b, smod, x, flags, pa, mask)
+    elif op == Op.MUFU:
+        special_function(U, d, a, smod, x, mask)
+    elif op == Op.FCHK:
+        return division_check(U, a, b, smod), 0
+    elif op == Op.FSWZADD:
+        swizzled_sum(U, d, a, b, x, mask)
+    elif op == Op.F2FP:
+        pack_halves(U, d, a, b, smod, x, mask)
+    elif op == Op.I2F:
+        integer_to_float(U, d, a, smod, x, flags, mask)
+    elif op == Op.F2I:
+        float_to_integer(U, d, a, smod, x, flags, mask)
+    elif op == Op.F2F or op == Op.FRND:
+        float_to_float(U, op, d, a, smod, x, flags, mask)
+    elif op == Op.I2I:
+        integer_to_integer(U, d, a, smod, x, mask)
+    return 0, 0
+
+
+@jit
+def _half_and_double(code: Any, pc: Any, U: Any, base: Any, preds: Any, mask: Any) -> Any:
+    """HADD2 to HSET2, DADD to DMNMX."""
+    op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
+    d = row_of(code[pc, Col.D], base)
+    a, b, c = row_of(code[pc, Col.A], base), row_of(code[pc, Col.B], base), row_of(code[pc, Col.C], base)
+    pa = predicate_mask(preds, code[pc, Col.PA])
+    if op == Op.HADD2 or op == Op.HMUL2 or op == Op.HFMA2:
+        half_arithmetic(U, op, d, a, b, c, smod, x, flags, mask)
+    elif op == Op.HSETP2 or op == Op.HSET2:
+        return half_comparison(U, op, d, a, b, smod, x, pa, mask)
+    elif op == Op.HMNMX2:
+        half_minimum(U, d, a, b, smod, x, pa, mask)
+    elif op == Op.DADD or op == Op.DMUL or op == Op.DFMA:
+        double_arithmetic(U, op, d, a, b, c, smod, x, mask)
+    elif op == Op.DSETP:
+        return double_comparison(U, a, b, smod, x, pa)
+    elif op == Op.DMNMX:
+        double_minimum(U, d, a, b, smod, pa, mask)
+    return 0, 0
+
+
+@jit
+def _tensor(code: Any, pc: Any, U: Any, base: Any, mask: Any) -> None:
+    """HMMA, IMMA, DMMA, MOVM."""
+    op, x = code[pc, Col.OP], code[pc, Col.X]
+    d = row_of(code[pc, Col.D], base)
+    a, b, c = row_of(code[pc, Col.A], base), row_of(code[pc, Col.B], base), row_of(code[pc, Col.C], base)
+    if op == Op.HMMA:
+        float_product(U, d, a, b, c, x, mask)
+    elif op == Op.IMMA:
+        integer_product(U, d, a, b, c, x, mask)
+    elif op == Op.DMMA:
+        double_product(U, d, a, b, c, mask)
+    elif op == Op.MOVM:
+        transpose(U, d, a, mask)

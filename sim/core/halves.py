@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim._jit import bits_to_f32, f32_to_bits, jit
-from sim.core.rows import as_f32, as_u32, f32, f64, magnitude, u32, where
+from sim.core.rows import as_f32, as_u32, f32, magnitude, where
 from sim.isa import Rounding
 
 HALF_NAN = 0x7FFF  #: the NaN that instructions produce, in both formats
@@ -57,48 +57,9 @@ def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
 
 
 @jit
-def single_to_odd(x: Any) -> Any:
-    """A float64 row as float32, inexact results to the neighbour with an odd last bit.
-
-    A second rounding to a narrower format then gives what one rounding would have.
-    """
-    nearest = f32(x)
-    bits, back = as_u32(nearest), f64(nearest)
-    even = ((bits & 1) == 0) & (back != x) & (x == x)
-    return as_f32(where(even, where(magnitude(back) > magnitude(x), bits - 1, bits + 1), bits))
-
-
-@jit
-def sum_to_odd(x: Any, y: Any) -> Any:
-    """The sum of two float64 rows as float32, rounded to odd: ready to be rounded to a half."""
-    total = x + y
-    back = total - x
-    error = (x - (total - back)) + (y - back)
-    single = single_to_odd(total)
-    bits = as_u32(single)
-    # Exact in float32 but not in float64: the rest decides on which side of it the sum lies.
-    touched = (f64(single) == total) & (error != 0) & (error == error) & ((bits & 1) == 0)
-    away = (error > 0) == (total > 0)
-    return as_f32(where(touched, where(away, bits + 1, bits - 1), bits))
-
-
-@jit
 def packed(low: Any, high: Any) -> Any:
     """Two 16-bit rows as one."""
     return (low & 0xFFFF) | (high << 16)
-
-
-@jit
-def flushed(x: Any) -> Any:
-    """A float32 row with subnormal numbers replaced by zeros of their sign."""
-    bits = as_u32(x)
-    return as_f32(where((bits & 0x7F800000) == 0, bits & 0x80000000, bits))
-
-
-@jit
-def canonical(x: Any) -> Any:
-    """Bits of a float32 row with every NaN made the one that NVIDIA's float32 units produce."""
-    return where(x == x, as_u32(x), 0x7FFFFFFF)
 
 
 @jit
@@ -119,7 +80,7 @@ def half_bits(value: Any, bf16: Any) -> Any:
     """The nearest 16-bit float, ties to even, of a float64 that a float32 can hold to odd; as int64."""
     single = np.float32(value)
     bits, back = np.int64(f32_to_bits(single)), np.float64(single)
-    if back != value and value == value and bits & 1 == 0:
+    if back != value and not np.isnan(value) and bits & 1 == 0:
         bits += -1 if abs(back) > abs(value) else 1
     sign, size = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
     if size > 0x7F800000:

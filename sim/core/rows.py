@@ -13,6 +13,7 @@ shift amounts must be below the width; `//` is for unsigned integers.
 * `u32 i32 f32 u64 i64 f64`: value conversion of a row, or a row full of a scalar
 * `as_u32` and so on: the same bits as another type
 * `where(condition, x, y)`, `fma(x, y, z)` (rounded once), `sqrt floor ceil trunc rint magnitude`
+* `ordered(x)`: lanes that hold a number, not a NaN
 * `count_ones leading_zeros reverse_bits` of unsigned rows
 * `lanes(mask)`: booleans of an int64 mask; `mask_of(booleans)`: the mask
 * `lane_numbers()`: 0..31 as int32
@@ -49,6 +50,7 @@ if COMPILED:
         load,
         magnitude,
         mask_of,
+        ordered,
         permute,
         reverse_bits,
         rint,
@@ -89,6 +91,7 @@ else:
         load,
         magnitude,
         mask_of,
+        ordered,
         permute,
         reverse_bits,
         rint,
@@ -129,6 +132,7 @@ __all__ = [
     "load",
     "magnitude",
     "mask_of",
+    "ordered",
     "permute",
     "reverse_bits",
     "rint",

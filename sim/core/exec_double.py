@@ -1,0 +1,63 @@
+"""float64 instructions on whole rows; a number takes two register rows, low word first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim._jit import jit
+from sim.core.exec_convert import DOUBLE_NAN
+from sim.core.operands import combined_pair, compared, double_source, store_pair
+from sim.core.rounding import stepped
+from sim.core.rows import as_f64, as_u64, fma, lanes, mask_of, ordered, where
+from sim.isa import Op
+
+
+@jit
+def double_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, mask: Any) -> None:
+    """DADD, DMUL, DFMA; X = rounding."""
+    p, q, r = double_source(U, a, smod), double_source(U, b, smod >> 1), double_source(U, c, smod >> 2)
+    if op == Op.DADD:
+        result = p + q
+    elif op == Op.DMUL:
+        result = p * q
+    else:
+        result = fma(p, q, r)
+    if x & 3:
+        result = _directed_double(op, p, q, r, result, x & 3)
+    store_pair(U, d, where(ordered(result), as_u64(result), DOUBLE_NAN), mask)
+
+
+@jit
+def _directed_double(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: Any) -> Any:
+    """A result in a directed rounding mode: the sign of what the nearest one lost says which neighbour it is."""
+    if op == Op.DADD:
+        product, lost, addend = p, p * 0.0, q
+    else:
+        product = p * q
+        lost = fma(p, q, -product)
+        addend = r if op == Op.DFMA else product * 0.0
+    total = product + addend
+    back = total - product
+    rest = ((total - nearest) + ((product - (total - back)) + (addend - back))) + lost
+    bits = as_u64(nearest)
+    return as_f64(stepped(bits, (bits >> 63) != 0, rest > 0, rest < 0, rounding))
+
+
+@jit
+def double_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any) -> Any:
+    """DSETP: X = comparison | boolean << 4."""
+    p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
+    unordered = mask_of(~(ordered(p) & ordered(q)))
+    hit = compared(x & 15, mask_of(p < q), mask_of(p == q), mask_of(p > q), unordered)
+    return combined_pair((x >> 4) & 3, hit, pa)
+
+
+@jit
+def double_minimum(U: Any, d: Any, a: Any, b: Any, smod: Any, pa: Any, mask: Any) -> None:
+    """DMNMX: PA minimum, else maximum; a number wins against a NaN, and -0 is less than 0."""
+    p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
+    least = lanes(pa)
+    left, right = as_u64(p), as_u64(q)
+    result = where(p == q, where(least, left | right, left & right), where((p < q) ^ ~least, left, right))
+    result = where(ordered(p), where(ordered(q), result, left), right)
+    store_pair(U, d, where(ordered(p) | ordered(q), result, DOUBLE_NAN), mask)
