@@ -1,0 +1,84 @@
+"""The page as HTML for a notebook: headline figures, then a fold a section; no scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from sim.report.sections import PAGE, Section
+from sim.report.text import LINE_HEADINGS, grid_cells, hottest_lines, line_cells, metric_cells, stall_rows
+
+if TYPE_CHECKING:
+    from sim.report.report import Report
+
+LINES = 40
+OPEN = ("SpeedOfLight",)  #: sections that start unfolded
+
+#: Colours come from the surrounding page, so that light and dark themes both read well.
+STYLE = """
+.tailwave{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:70em}
+.tailwave table{border-collapse:collapse;margin:.3em 0 .6em}
+.tailwave th,.tailwave td{padding:.1em .7em;text-align:right;border:0;border-bottom:1px solid rgba(128,128,128,.3);
+ background:transparent;color:inherit}
+.tailwave th:first-child,.tailwave td:first-child,.tailwave .l{text-align:left}
+.tailwave summary{cursor:pointer;font-weight:600;padding:.15em 0}
+.tailwave code{font-size:12px;background:transparent;color:inherit}
+.tailwave .verdict{border-left:4px solid #4c8dd6;padding:.2em .7em;margin:.4em 0;font-weight:600}
+.tailwave .advice{padding-left:1em;opacity:.9}
+.tailwave .bar{display:inline-block;height:.75em;background:#4c8dd6;vertical-align:middle}
+""".strip()
+
+
+def page(report: Report) -> str:
+    """An HTML fragment with its own style."""
+    parts = [
+        f"<style>{STYLE}</style>",
+        f"<div><b>{escape(report.header.title)}</b></div>",
+        f'<div class="verdict">{escape(report.verdict.text)}</div>',
+        *(f'<div class="advice">{escape(text)}</div>' for text in (*report.advice, *report.header.notes)),
+        *(_section(report, section) for section in PAGE),
+        _source(report),
+    ]
+    return f'<div class="tailwave">{"".join(parts)}</div>'
+
+
+def _fold(title: str, body: str, is_open: bool) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{body}</details>"
+
+
+def _table(rows: Iterable[Sequence[str]], headings: Sequence[str] = ()) -> str:
+    """A table of ready HTML cells."""
+    head = f"<tr>{''.join(f'<th>{escape(heading)}</th>' for heading in headings)}</tr>" if headings else ""
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{head}{body}</table>"
+
+
+def _section(report: Report, section: Section) -> str:
+    rows = []
+    for name in section.rows:
+        label, value = metric_cells(report, name)
+        rows.append((f'<span title="{escape(name)}">{escape(label)}</span>', escape(value)))
+    body = _table(rows)
+    if section.key == "WarpStateStats":
+        body += _bars(stall_rows(report))
+    for grid in section.grids:
+        cells = [(escape(label), *map(escape, row)) for label, row in grid_cells(report, grid)]
+        body += _table(cells, (grid.title, *grid.columns))
+    return _fold(section.title, body, section.key in OPEN)
+
+
+def _bars(rows: list[tuple[str, float, str]]) -> str:
+    most = max((value for _, value, _ in rows), default=0.0) or 1.0
+    return _table(
+        (escape(label), f'<span class="bar" style="width:{12 * value / most:.2f}em"></span>', escape(text))
+        for label, value, text in rows
+    )
+
+
+def _source(report: Report) -> str:
+    rows = []
+    for row in hottest_lines(report, LINES):
+        line, source, *figures, stall = map(escape, line_cells(report, row))
+        rows.append((line, f'<div class="l"><code>{source}</code></div>', *figures, f'<div class="l">{stall}</div>'))
+    return _fold("Source Lines With The Most Warp Cycles", _table(rows, LINE_HEADINGS), False) if rows else ""

@@ -1,0 +1,220 @@
+"""A report: what a launch did, as numbers by Nsight's names, tables, text, HTML and JSON."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from sim.counters import LaunchResult
+from sim.launch import Launch
+from sim.occupancy import Occupancy
+from sim.profile import Profile
+from sim.report.content import Content, Header, content_of
+from sim.report.lines import LINE_ORDER, Columns, line_columns
+from sim.report.metrics import BREAKDOWNS, TABLE, unknown_metric
+from sim.report.sections import TITLES
+from sim.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Report:
+    """Everything that a profiler's page shows of one launch; it knows no SM.
+
+    `print(report)` is the page, `report["sm__cycles_elapsed.max"]` one metric by
+    Nsight's name. A metric without a meaning for this launch, such as the hit rate of
+    no accesses, is NaN. `outputs` holds the arrays that the kernel left, by parameter
+    name, and `launch` what ran, where the report comes from a device; a saved report
+    keeps neither.
+    """
+
+    def __init__(
+        self,
+        result: LaunchResult,
+        profile: Profile,
+        occupancy: Occupancy,
+        *,
+        outputs: Mapping[str, npt.NDArray[Any]] | None = None,
+        launch: Launch | None = None,
+    ) -> None:
+        self.content = content_of(result, profile, occupancy, launch.params if launch else {})
+        self.outputs: Mapping[str, npt.NDArray[Any]] = {} if outputs is None else outputs
+        self.launch = launch
+
+    @classmethod
+    def of(cls, content: Content) -> Report:
+        """A report with this content, such as a saved one."""
+        report = cls.__new__(cls)
+        report.content, report.outputs, report.launch = content, {}, None
+        return report
+
+    @property
+    def header(self) -> Header:
+        """What ran, where."""
+        return self.content.header
+
+    @property
+    def verdict(self) -> Verdict:
+        """What bounds the kernel, and the rule that says so."""
+        return self.content.verdict
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Up to three lines of advice, weightiest first."""
+        return self.content.advice
+
+    @property
+    def values(self) -> Mapping[str, int | float]:
+        """All metrics by name."""
+        return self.content.values
+
+    # -- single figures ----------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> int | float:
+        """A metric by Nsight's name; `KeyError` with close matches, or the reason why there is none."""
+        try:
+            return self.values[name]
+        except KeyError:
+            raise unknown_metric(name) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
+    @property
+    def cycles(self) -> int:
+        """`sm__cycles_elapsed.max`: launch to drain."""
+        return int(self.values["sm__cycles_elapsed.max"])
+
+    @property
+    def seconds(self) -> float:
+        return self.values["gpu__time_duration.sum"] * 1e-9
+
+    @property
+    def waves(self) -> int:
+        """Waves of blocks, the last one counted whole."""
+        return int(self.values["tailwave__waves"])
+
+    @property
+    def tail_utilization(self) -> float:
+        """Share of the last wave's places that hold a block, 0 to 1."""
+        return self.values["tailwave__last_wave_blocks"] / self.values["tailwave__blocks_per_wave"]
+
+    # -- tables ------------------------------------------------------------------------
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a metric: `section`, `name` (its label), `metric` (Nsight's name), `unit`, `value`."""
+        import pandas as pd
+
+        rows = [
+            (TITLES[TABLE[name].section], TABLE[name].label, name, TABLE[name].unit, value)
+            for name, value in self.values.items()
+        ]
+        return pd.DataFrame(rows, columns=["section", "name", "metric", "unit", "value"])
+
+    @cached_property
+    def line_columns(self) -> Columns:
+        """The table of `lines()` as plain columns."""
+        return line_columns(self.content.instructions)
+
+    def lines(self) -> pd.DataFrame:
+        """One row a source line, sorted by file and line.
+
+        Counts are of warp instructions; `stall_cycles` are warp-cycles in which a warp
+        waited at the line, `top_stall` the reason for most of them, and `stall_*` the
+        warp-cycles by reason. Instructions without a line stand one by one, by address.
+        """
+        import pandas as pd
+
+        return pd.DataFrame({name: self.line_columns[name] for name in LINE_ORDER})
+
+    def instructions(self) -> pd.DataFrame:
+        """One row an instruction, in program order: its SASS, its source line, its counts and stalls."""
+        import pandas as pd
+
+        return pd.DataFrame(self.content.instructions)
+
+    def opcodes(self) -> pd.DataFrame:
+        """Executed warp instructions by basic opcode, most first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.opcode_counts(), columns=["opcode", "instructions"])
+
+    def opcode_counts(self) -> list[tuple[str, int]]:
+        """`(opcode, executed warp instructions)`, most first; equal counts by name."""
+        totals: dict[str, int] = {}
+        columns = self.content.instructions
+        for text, count in zip(columns["sass"], columns["instructions"], strict=True):
+            words = text.split()
+            opcode = (words[1] if words[0].startswith("@") else words[0]).partition(".")[0]
+            totals[opcode] = totals.get(opcode, 0) + count
+        return sorted(((op, n) for op, n in totals.items() if n), key=lambda item: (-item[1], item[0]))
+
+    @property
+    def blocks(self) -> pd.DataFrame:
+        """When and where each block ran, in grid order: `sm`, `start`, `end` in cycles from launch."""
+        import pandas as pd
+
+        return pd.DataFrame(self.content.block_times, columns=["sm", "start", "end"])
+
+    def breakdown(self, name: str) -> pd.DataFrame:
+        """What a throughput figure is the largest of: `name`, `metric`, `value`, largest first.
+
+        Raises `KeyError` for a metric that has no breakdown.
+        """
+        import pandas as pd
+
+        if name not in BREAKDOWNS:
+            raise KeyError(f"{name!r} has no breakdown; these have one: {', '.join(BREAKDOWNS)}")
+        rows = [(TABLE[part].label, part, self.values[part]) for part in BREAKDOWNS[name]]
+        frame = pd.DataFrame(rows, columns=["name", "metric", "value"])
+        return frame.sort_values("value", ascending=False, kind="stable", ignore_index=True)
+
+    def compare(self, other: Report) -> pd.DataFrame:
+        """Two reports side by side: `metric`, `unit`, `this`, `other`, `ratio` (this over other)."""
+        import pandas as pd
+
+        rows = []
+        for name, value in self.values.items():
+            against = other.values.get(name, math.nan)
+            rows.append((name, TABLE[name].unit, value, against, value / against if against else math.nan))
+        return pd.DataFrame(rows, columns=["metric", "unit", "this", "other", "ratio"])
+
+    # -- documents ---------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        from sim.report.text import page
+
+        return page(self)
+
+    def __repr__(self) -> str:
+        return f"<Report {self.header.title}: {self.cycles:,} cycles>"
+
+    def _repr_html_(self) -> str:
+        from sim.report.html import page
+
+        return page(self)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Canonical JSON: byte-identical for equal reports. Written whole to `path` where one is given."""
+        from sim.report.archive import dump, write_whole
+
+        text = dump(self)
+        if path is not None:
+            write_whole(path, text)
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | os.PathLike[str]) -> Report:
+        """The report in a file, or in a string of JSON that starts with a brace.
+
+        Raises `ReportError` for text that is no report, or one of another version.
+        """
+        from sim.report.archive import load
+
+        return load(source)
