@@ -55,7 +55,7 @@ def _uncoalesced(v: Values, lines: Columns, instructions: Columns) -> Advice | N
     if not total or sum(excess) < WORTH_SAYING * total:
         return None
     row = _worst(excess)
-    requests = instructions["cached_requests"][row]
+    requests = max(instructions["cached_requests"][row], 1)
     load = max(v[f"gpu__compute_memory_throughput{ELAPSED}"] / 100, top_stall(v)[1])
     return Advice(
         sum(excess) / total * load,

@@ -55,7 +55,7 @@ def _shared() -> Grid:
             row("Shared Store", "shared_st", "mem_shared_op_st"),
             row("Shared Atomic", "shared_atom", "mem_shared_op_atom"),
             ("Matrix Load (in Load)", ("smsp__inst_executed_op_ldsm.sum", "", "")),
-            row("Total", "shared", "mem_shared"),
+            ("Total", ("smsp__sass_inst_executed_op_shared.sum", *row("", "", "mem_shared")[1][1:])),
         ),
     )
 

@@ -212,7 +212,7 @@ def test_every_stall_reason_has_a_name_a_meaning_and_metrics(report):
 
 
 def random_launches():
-    """Instruction, stall and memory counts that keep the raw counts' own rules."""
+    """Executed instructions, warp-cycles by stall reason, and a share in percent."""
     counts = st.integers(0, 10**6)
     return st.tuples(
         st.lists(counts, min_size=7, max_size=7), st.lists(counts, min_size=19, max_size=19), st.integers(0, 99)

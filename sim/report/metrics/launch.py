@@ -41,7 +41,6 @@ METRICS = (
     _l("launch__waves_per_multiprocessor", "Waves Per SM", "", lambda c: c.waves.per_sm,
        "Blocks over the blocks that the GPU holds at once."),
     _l("launch__sm_count", "# SMs", "SM", lambda c: c.profile.gpu.sm_count, "SMs of the GPU."),
-    _l("launch__cluster_size", "Cluster Size", "block", lambda c: 1, "Blocks in a cluster: the model has none."),
     _l("tailwave__block_starts.pct", "Block Start Rate", "%", block_starts,
        "Time that the block scheduler needs to start the blocks, in percent of the elapsed time."),
     _o("sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy", "%",

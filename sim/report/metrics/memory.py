@@ -203,7 +203,7 @@ METRICS = (
     *(m for kind, (name, words) in CACHED.items() for m in _tags(kind, name, words)),
     *(m for kind in LOADS_AND_STORES for m in _bytes_per_sector(kind, *CACHED[kind])),
     *(m for name, (kinds, words) in SHARED.items() for m in _wavefronts(name, kinds, words)),
-    _t("smsp__inst_executed_op_shared.sum", "Shared Memory Instructions", "inst",
+    _t("smsp__sass_inst_executed_op_shared.sum", "Shared Memory Instructions", "inst",
        lambda c: c.inst(Inst.EXECUTED, *SHARED["mem_shared"][0]), "Shared-memory warp instructions executed."),
     *_l2(),
     *_dram("read", Mem.DRAM_READ, Mem.DRAM_READ_BURSTS),
