@@ -11,10 +11,12 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import carray, types  # noqa: F401
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from sim.isa import PREDICATES
 
 LANES = 32
 
@@ -150,8 +152,15 @@ _register_unary(operator.neg, lambda builder, row, x: builder.fneg(x) if row.is_
 _register_unary(operator.invert, lambda builder, row, x: builder.not_(x))
 
 
+def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """The first element's address: of an array, or of memory that came as a plain pointer."""
+    if isinstance(array_type, types.CPointer):
+        return array
+    return context.make_array(array_type)(context, builder, array).data
+
+
 def _row_pointer(context: Any, builder: Any, array_type: Any, array: Any, row: Any, llvm: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
+    data = _data(context, builder, array_type, array)
     offset = builder.shl(row, ir.Constant(row.type, 5))
     return builder.bitcast(builder.gep(data, [offset]), llvm.as_pointer())
 
@@ -300,6 +309,11 @@ def lane_numbers(typingctx: Any) -> Any:
 
 
 @intrinsic
+def element(typingctx: Any, x: Any, lane: Any) -> Any:
+    return x.dtype(x, types.int64), lambda context, builder, sig, args: builder.extract_element(*args)
+
+
+@intrinsic
 def lanes(typingctx: Any, mask: Any) -> Any:
     return BOOLEANS(types.int64), lambda context, builder, sig, args: _lanes(builder, args[0])
 
@@ -327,7 +341,7 @@ def spread(typingctx: Any, x: Any, group: Any, thread: Any, first: Any) -> Any:
 
 def _byte_pointers(context: Any, builder: Any, memory_type: Any, memory: Any, offsets: Any, bits: int) -> Any:
     """Pointers to elements of `bits` bits at byte offsets into a byte array, one a lane."""
-    data = builder.ptrtoint(context.make_array(memory_type)(context, builder, memory).data, ir.IntType(64))
+    data = builder.ptrtoint(_data(context, builder, memory_type, memory), ir.IntType(64))
     pointers = ir.VectorType(ir.IntType(bits).as_pointer(), LANES)
     return builder.inttoptr(builder.add(_splat(builder, data), offsets), pointers)
 
@@ -347,9 +361,7 @@ def _gather(bits: int) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
             arguments = [pointers, align, _lanes(builder, args[2]), ir.Constant(vector, [0] * LANES)]
-            elements = _memory_intrinsic(
-                builder, f"llvm.masked.gather.v{LANES}i{bits}.v{LANES}p0", arguments, vector
-            )
+            elements = _memory_intrinsic(builder, f"llvm.masked.gather.v{LANES}i{bits}.v{LANES}p0", arguments, vector)
             return elements if bits == 32 else builder.zext(elements, row.llvm)
 
         return row(memory, offsets, types.int64), codegen
@@ -366,9 +378,7 @@ def _scatter(bits: int) -> Any:
             pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
             elements = args[2] if bits == 32 else builder.trunc(args[2], vector)
             arguments = [elements, pointers, align, _lanes(builder, args[3])]
-            _memory_intrinsic(
-                builder, f"llvm.masked.scatter.v{LANES}i{bits}.v{LANES}p0", arguments, ir.VoidType()
-            )
+            _memory_intrinsic(builder, f"llvm.masked.scatter.v{LANES}i{bits}.v{LANES}p0", arguments, ir.VoidType())
             return context.get_dummy_value()
 
         return types.void(memory, offsets, row, types.int64), codegen
@@ -403,3 +413,40 @@ def permute(typingctx: Any, x: Any, source: Any) -> Any:
         )
 
     return x(RowType(types.uint32), RowType(types.uint32)), codegen
+
+
+def address_of(function: Any, signature: Any) -> int:
+    """Compile a function for plain C arguments; the address by which `call_address` reaches it."""
+    function.compile(signature)
+    compiled = function.overloads[signature.args]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
+
+
+#: of the groups of `sim.core.execute`: code, pc, U, base, preds, mask, ctx
+GROUP_SIGNATURE = types.void(
+    types.CPointer(types.int32),
+    types.int64,
+    types.CPointer(types.uint32),
+    types.int64,
+    types.CPointer(types.int64),
+    types.int64,
+    types.CPointer(types.int64),
+)
+
+
+@intrinsic
+def call_address(
+    typingctx: Any, address: Any, code: Any, pc: Any, U: Any, base: Any, preds: Any, warp: Any, mask: Any, ctx: Any
+) -> Any:
+    signature = types.void(types.int64, code, types.int64, U, types.int64, preds, types.int64, types.int64, ctx)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers = [_data(context, builder, sig.args[k], args[k]) for k in (1, 3, 5, 8)]
+        row = builder.mul(args[6], ir.Constant(args[6].type, PREDICATES))
+        pointers[2] = builder.gep(pointers[2], [row])
+        arguments = [pointers[0], args[2], pointers[1], args[4], pointers[2], args[7], pointers[3]]
+        kind = ir.FunctionType(ir.VoidType(), [a.type for a in arguments])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), arguments)
+        return context.get_dummy_value()
+
+    return signature, codegen

@@ -13,6 +13,10 @@ LANES = 32
 _BITS = np.arange(LANES, dtype=np.int64)
 
 
+def carray(array: Any, shape: Any) -> Any:
+    return array
+
+
 def load(array: Any, row: Any) -> Any:
     return array.reshape(-1, LANES)[row].copy()
 
@@ -86,6 +90,10 @@ def ordered(x: Any) -> Any:
 
 def lane_numbers() -> Any:
     return np.arange(LANES, dtype=np.int32)
+
+
+def element(x: Any, lane: Any) -> Any:
+    return x[lane]
 
 
 def lanes(mask: Any) -> Any:

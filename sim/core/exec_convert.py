@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.halves import half_row, packed, to_half
 from sim.core.operands import float_source, pair, store_pair
 from sim.core.rounding import canonical, directed, flushed, single_to_odd
 from sim.core.rows import (
     as_f32,
     as_f64,
-    as_i32,
     as_i64,
-    as_u32,
     as_u64,
     ceil,
     f32,
@@ -28,6 +25,7 @@ from sim.core.rows import (
     magnitude,
     ordered,
     rint,
+    row_function,
     store,
     trunc,
     u32,
@@ -39,7 +37,7 @@ from sim.isa import FLAG_FTZ, SMOD_ABS_A, SMOD_NEG_A, NumberType, Op, Rounding
 DOUBLE_NAN = 0xFFF8000000000000  #: the NaN that float64 instructions produce
 
 
-@jit
+@row_function
 def _read_float(U: Any, a: Any, kind: Any, smod: Any, flags: Any) -> Any:
     """A number of any float type as float64, which holds it exactly."""
     if kind == NumberType.F64:
@@ -58,7 +56,7 @@ def _read_float(U: Any, a: Any, kind: Any, smod: Any, flags: Any) -> Any:
     return value
 
 
-@jit
+@row_function
 def _write_float(U: Any, d: Any, kind: Any, value: Any, rounding: Any, flags: Any, mask: Any) -> None:
     """A float64 row, rounded to any float type."""
     if kind == NumberType.F64:
@@ -72,7 +70,7 @@ def _write_float(U: Any, d: Any, kind: Any, value: Any, rounding: Any, flags: An
         store(U, d, canonical(single), mask)
 
 
-@jit
+@row_function
 def _to_integral(value: Any, rounding: Any) -> Any:
     if rounding == Rounding.RN:
         return rint(value)
@@ -81,7 +79,7 @@ def _to_integral(value: Any, rounding: Any) -> Any:
     return floor(value) if rounding == Rounding.RM else ceil(value)
 
 
-@jit
+@row_function
 def float_to_float(U: Any, op: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
     """F2F, and FRND, which rounds to a whole number."""
     rounding = (x >> 8) & 3
@@ -93,7 +91,7 @@ def float_to_float(U: Any, op: Any, d: Any, a: Any, smod: Any, x: Any, flags: An
     _write_float(U, d, (x >> 4) & 15, value, rounding, flags, mask)
 
 
-@jit
+@row_function
 def float_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
     """F2I: rounded, then saturated. A NaN gives 0, or the sign bit alone when either side has 64 bits (PTX, cvt)."""
     source, target = x & 15, (x >> 4) & 15
@@ -118,7 +116,7 @@ def float_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask
         store(U, d, u32(as_u64(result)), mask)
 
 
-@jit
+@row_function
 def _extended(value: Any, kind: Any) -> Any:
     """The low bits of a uint64 row that an integer type holds, extended to 64 bits by its sign."""
     unused = u64(64 - (8 << (kind >> 1)))
@@ -126,7 +124,7 @@ def _extended(value: Any, kind: Any) -> Any:
     return as_u64(as_i64(moved) >> as_i64(unused)) if kind & 1 else moved >> unused
 
 
-@jit
+@row_function
 def _read_integer(U: Any, a: Any, kind: Any, smod: Any) -> Any:
     """A number of any integer type, as uint64 bits extended by its sign."""
     value = pair(U, a) if kind == NumberType.U64 or kind == NumberType.S64 else u64(load(U, a))
@@ -138,7 +136,7 @@ def _read_integer(U: Any, a: Any, kind: Any, smod: Any) -> Any:
     return value
 
 
-@jit
+@row_function
 def integer_to_float(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
     """I2F, rounded once from the exact integer. A 64-bit integer to float64 always rounds to nearest."""
     source, target = x & 15, (x >> 4) & 15
@@ -153,7 +151,7 @@ def integer_to_float(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask
     _write_float(U, d, target, where(negative, -number, number), (x >> 8) & 3, flags, mask)
 
 
-@jit
+@row_function
 def integer_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, mask: Any) -> None:
     """I2I: the low bits of the source, or with saturation the nearest value that the destination holds."""
     source, target = x & 15, (x >> 4) & 15
@@ -176,7 +174,7 @@ def integer_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, mask: Any) -> 
         store(U, d, u32(value), mask)
 
 
-@jit
+@row_function
 def pack_halves(U: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, mask: Any) -> None:
     """F2FP: float32 a to the high half, b to the low half; X = type of the halves | rounding << 8."""
     bf16, rounding = x & 15 == NumberType.BF16, (x >> 8) & 3

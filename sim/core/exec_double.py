@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.exec_convert import DOUBLE_NAN
 from sim.core.operands import combined_pair, compared, double_source, store_pair
 from sim.core.rounding import stepped
-from sim.core.rows import as_f64, as_u64, fma, lanes, mask_of, ordered, where
+from sim.core.rows import as_f64, as_u64, fma, lanes, mask_of, ordered, row_function, where
 from sim.isa import Op
 
 
-@jit
+@row_function
 def double_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, mask: Any) -> None:
     """DADD, DMUL, DFMA; X = rounding."""
     p, q, r = double_source(U, a, smod), double_source(U, b, smod >> 1), double_source(U, c, smod >> 2)
@@ -27,7 +26,7 @@ def double_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any
     store_pair(U, d, where(ordered(result), as_u64(result), DOUBLE_NAN), mask)
 
 
-@jit
+@row_function
 def _directed_double(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: Any) -> Any:
     """A result in a directed rounding mode: the sign of what the nearest one lost says which neighbour it is."""
     if op == Op.DADD:
@@ -43,7 +42,7 @@ def _directed_double(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: An
     return as_f64(stepped(bits, (bits >> 63) != 0, rest > 0, rest < 0, rounding))
 
 
-@jit
+@row_function
 def double_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any) -> Any:
     """DSETP: X = comparison | boolean << 4."""
     p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
@@ -52,7 +51,7 @@ def double_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any) -> Any
     return combined_pair((x >> 4) & 3, hit, pa)
 
 
-@jit
+@row_function
 def double_minimum(U: Any, d: Any, a: Any, b: Any, smod: Any, pa: Any, mask: Any) -> None:
     """DMNMX: PA minimum, else maximum; a number wins against a NaN, and -0 is less than 0."""
     p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.operands import combined_pair, compared, float_source
 from sim.core.rounding import canonical, directed, flushed
 from sim.core.rows import (
     as_f32,
     as_u32,
-    f32,
     f64,
     fma,
     lane_numbers,
@@ -18,6 +16,7 @@ from sim.core.rows import (
     load,
     mask_of,
     ordered,
+    row_function,
     store,
     u32,
     where,
@@ -29,10 +28,8 @@ NAN_BIT = 1  #: of X in FMNMX: a NaN wins
 COMPARE_FTZ_BIT, ONE_BIT = 256, 512  #: of X in FSETP and FSET: FSET's true is 1.0
 
 
-@jit
-def float_arithmetic(
-    U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any
-) -> None:
+@row_function
+def float_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
     """FADD, FMUL, FFMA: X = rounding | flush subnormals << 2 | saturate to [0, 1] << 3."""
     p, q, r = float_source(U, a, smod), float_source(U, b, smod >> 1), float_source(U, c, smod >> 2)
     flush = x & FTZ_BIT or flags & FLAG_FTZ
@@ -53,7 +50,7 @@ def float_arithmetic(
     store(U, d, canonical(result), mask)
 
 
-@jit
+@row_function
 def _directed_result(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: Any) -> Any:
     """The result of FADD, FMUL or FFMA in a directed rounding mode."""
     left, right = f64(p), f64(q)
@@ -65,7 +62,7 @@ def _directed_result(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: An
     return directed(product, f64(r), nearest, rounding)
 
 
-@jit
+@row_function
 def float_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: Any) -> Any:
     """FSETP and FSET: X = comparison | boolean << 4 | flush subnormals << 8."""
     p, q = float_source(U, a, smod), float_source(U, b, smod >> 1)
@@ -76,16 +73,14 @@ def float_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: 
     return combined_pair((x >> 4) & 3, hit, pa)
 
 
-@jit
+@row_function
 def float_set(U: Any, d: Any, x: Any, value: Any, mask: Any) -> None:
     """FSET: all ones, or 1.0, where a comparison held."""
     store(U, d, u32(lanes(value)) * (u32(0x3F800000) if x & ONE_BIT else u32(0xFFFFFFFF)), mask)
 
 
-@jit
-def float_selection(
-    U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: Any, mask: Any
-) -> None:
+@row_function
+def float_selection(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: Any, mask: Any) -> None:
     """FSEL and FMNMX (PA: minimum; X bit 0: a NaN wins, else a number does)."""
     p, q = float_source(U, a, smod), float_source(U, b, smod >> 1)
     if op == Op.FSEL:
@@ -104,7 +99,7 @@ def float_selection(
     store(U, d, canonical(as_f32(result)), mask)
 
 
-@jit
+@row_function
 def division_check(U: Any, a: Any, b: Any, smod: Any) -> Any:
     """FCHK: lanes whose a / b the fast path (reciprocal, multiply, two corrections) might get wrong.
 
@@ -118,7 +113,7 @@ def division_check(U: Any, a: Any, b: Any, smod: Any) -> Any:
     return mask_of(slow | (above > below + 125) | (below > above + 124))
 
 
-@jit
+@row_function
 def swizzled_sum(U: Any, d: Any, a: Any, b: Any, x: Any, mask: Any) -> None:
     """FSWZADD: by two bits of X for each lane of a quad, a + b, a - b, b - a or b."""
     p, q = as_f32(load(U, a)), as_f32(load(U, b))

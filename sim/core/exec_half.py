@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.halves import HALF_NAN, half_row, packed, round_to_half
 from sim.core.operands import combined_pair, compared
 from sim.core.rounding import canonical, flushed, sum_to_odd
-from sim.core.rows import as_f32, f32, f64, lanes, load, magnitude, mask_of, ordered, store, u32, where
+from sim.core.rows import f64, lanes, load, magnitude, mask_of, ordered, row_function, store, u32, where
 from sim.isa import FLAG_FTZ, FULL_MASK, SMOD_ABS_A, SMOD_NEG_A, Op
 
 SINGLE_RESULT_BIT = 1 << 10  #: HADD2, HMUL2, HFMA2: the low result as float32
@@ -24,7 +23,7 @@ ONE_BIT = 1 << 19  #: HSET2: true is 1.0, not all ones
 NAN_BIT = 1 << 20  #: HMNMX2: a NaN wins
 
 
-@jit
+@row_function
 def _half_source(U: Any, row: Any, high: Any, selector: Any, modifiers: Any, bf16: Any, flush: Any) -> Any:
     """One half of a packed operand as float32."""
     bits = load(U, row)
@@ -40,10 +39,8 @@ def _half_source(U: Any, row: Any, high: Any, selector: Any, modifiers: Any, bf1
     return value
 
 
-@jit
-def _half_result(
-    U: Any, op: Any, a: Any, b: Any, c: Any, high: Any, smod: Any, x: Any, flush: Any
-) -> Any:
+@row_function
+def _half_result(U: Any, op: Any, a: Any, b: Any, c: Any, high: Any, smod: Any, x: Any, flush: Any) -> Any:
     """One half's result of HADD2, HMUL2 or HFMA2, as float32 that one more rounding makes right."""
     bf16 = x & 1 != 0
     p = _half_source(U, a, high, (x >> 4) & 3, smod, bf16, flush)
@@ -61,10 +58,8 @@ def _half_result(
     return result
 
 
-@jit
-def half_arithmetic(
-    U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any
-) -> None:
+@row_function
+def half_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
     """HADD2, HMUL2, HFMA2."""
     bf16, flush = x & 1 != 0, flags & FLAG_FTZ != 0
     low = _half_result(U, op, a, b, c, False, smod, x, flush)
@@ -81,7 +76,7 @@ def half_arithmetic(
     store(U, d, result, mask)
 
 
-@jit
+@row_function
 def _half_hits(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any) -> Any:
     """Lanes for which one half's comparison holds."""
     p = _half_source(U, a, high, (x >> 4) & 3, smod, x & 1 != 0, False)
@@ -91,7 +86,7 @@ def _half_hits(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any) -> Any:
     return compared(comparison, mask_of(p < q), mask_of(p == q), mask_of(p > q), unordered)
 
 
-@jit
+@row_function
 def half_comparison(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, mask: Any) -> Any:
     """HSETP2: PD of the low halves, PE of the high ones (or both together). HSET2 writes them as numbers."""
     boolean = (x >> BOOLEAN_SHIFT) & 3
@@ -107,7 +102,7 @@ def half_comparison(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, 
     return low & FULL_MASK, high & FULL_MASK
 
 
-@jit
+@row_function
 def _half_extreme(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any, least: Any) -> Any:
     """One half of HMNMX2, as 16 bits."""
     bf16 = x & 1 != 0
@@ -121,7 +116,7 @@ def _half_extreme(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any, least: A
     return result
 
 
-@jit
+@row_function
 def half_minimum(U: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, mask: Any) -> None:
     """HMNMX2: PA minimum, else maximum."""
     least = lanes(pa)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sim._jit import jit
 from sim.core.operands import combined_pair, compared, integer_source, pair, store_pair
 from sim.core.rows import (
     as_i32,
@@ -24,6 +23,7 @@ from sim.core.rows import (
     load,
     mask_of,
     reverse_bits,
+    row_function,
     store,
     u32,
     u64,
@@ -41,9 +41,9 @@ from sim.isa import (
 )
 
 
-@jit
+@row_function
 def _addend(U: Any, row: Any, modifiers: Any) -> Any:
-    """A 32-bit addend in 64 bits; a negated one is its complement plus one, so that subtraction carries as hardware's."""
+    """A 32-bit addend in 64 bits; a negated one is its complement plus one, so that subtraction carries."""
     x = u64(load(U, row))
     if modifiers & SMOD_NEG_A:
         x = (x ^ 0xFFFFFFFF) + 1
@@ -52,7 +52,7 @@ def _addend(U: Any, row: Any, modifiers: Any) -> Any:
     return x
 
 
-@jit
+@row_function
 def _wide_product(U: Any, a: Any, b: Any, smod: Any, flags: Any) -> Any:
     """The 64-bit product of two 32-bit rows, as uint64."""
     x, y = load(U, a), load(U, b)
@@ -62,7 +62,7 @@ def _wide_product(U: Any, a: Any, b: Any, smod: Any, flags: Any) -> Any:
     return product
 
 
-@jit
+@row_function
 def integer_arithmetic(
     U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, nc: Any, smod: Any, x: Any, flags: Any, pa: Any, pb: Any, mask: Any
 ) -> Any:
@@ -93,7 +93,7 @@ def integer_arithmetic(
         else:
             store(U, d, u32(product >> 32) + integer_source(U, c, smod >> 2), mask)
     elif op == Op.LEA:
-        shifted = (integer_source(U, a, smod) << (x & 31))
+        shifted = integer_source(U, a, smod) << (x & 31)
         total = u64(shifted) + _addend(U, b, smod >> 1)
         store(U, d, u32(total), mask)
         pd = mask_of((total >> 32) != 0)
@@ -110,7 +110,7 @@ def integer_arithmetic(
     return pd, pe
 
 
-@jit
+@row_function
 def integer_selection(
     U: Any, op: Any, d: Any, nd: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, pa: Any, mask: Any
 ) -> None:
@@ -131,7 +131,7 @@ def integer_selection(
         store(U, d, _dot_bytes(load(U, a), load(U, b), x) + integer_source(U, c, smod >> 2), mask)
 
 
-@jit
+@row_function
 def _dot_bytes(left: Any, right: Any, x: Any) -> Any:
     """Sum of four byte products; X bit 0: `left` unsigned, bit 1: `right` unsigned."""
     total = left & 0
@@ -145,10 +145,8 @@ def _dot_bytes(left: Any, right: Any, x: Any) -> Any:
     return total
 
 
-@jit
-def integer_comparison(
-    U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, pb: Any
-) -> Any:
+@row_function
+def integer_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, pb: Any) -> Any:
     """ISETP: X = comparison | boolean << 4 | unsigned << 8 | extended << 9; `pb` is the low words' result with .EX."""
     left, right = integer_source(U, a, smod), integer_source(U, b, smod >> 1)
     equal = mask_of(left == right)
@@ -161,7 +159,7 @@ def integer_comparison(
     return combined_pair((x >> 4) & 3, hit, pa)
 
 
-@jit
+@row_function
 def logic3(U: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, table: Any, pa: Any, mask: Any) -> Any:
     """LOP3: bit i of the result is bit (a_i, b_i, c_i) of the table. PD: any bit set, or PA."""
     p, q, r = integer_source(U, a, smod), integer_source(U, b, smod >> 1), integer_source(U, c, smod >> 2)
@@ -171,20 +169,20 @@ def logic3(U: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, table: Any, pa: An
     return mask_of(result != 0) | pa
 
 
-@jit
+@row_function
 def _by_two_bits(q: Any, r: Any, table: Any) -> Any:
     """The four-entry table at each bit of (q, r)."""
     low, high = _by_one_bit(r, table), _by_one_bit(r, table >> 2)
     return low ^ (q & (low ^ high))
 
 
-@jit
+@row_function
 def _by_one_bit(r: Any, table: Any) -> Any:
     zero, one = u32(-(table & 1)), u32(-((table >> 1) & 1))
     return zero ^ (r & (zero ^ one))
 
 
-@jit
+@row_function
 def funnel_shift(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
     """SHF: the 64-bit c:a shifted by b, one word of it; X = ShiftMode bits."""
     whole = u64(load(U, a)) | (u64(load(U, c)) << 32)
@@ -219,9 +217,9 @@ _PERMUTE_SELECTORS = np.array(
 )
 
 
-@jit
+@row_function
 def permute_bytes(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
-    """PRMT: four bytes of c:a, chosen by b's nibbles (bit 3: the byte's sign); X: 0, or a mode 1..6 as PTX lists them."""
+    """PRMT: four bytes of c:a, chosen by b's nibbles (bit 3: its sign); X: 0, or a mode 1..6 as PTX lists them."""
     whole = u64(load(U, a)) | (u64(load(U, c)) << 32)
     selector = load(U, b)
     if x:
@@ -238,7 +236,7 @@ def permute_bytes(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> 
     store(U, d, result, mask)
 
 
-@jit
+@row_function
 def integer_bits(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, mask: Any) -> None:
     """POPC, FLO, BREV, SGXT, BMSK."""
     value = integer_source(U, a, smod)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from math import factorial, log, pi
 from typing import Any
 
-from sim._jit import jit
 from sim.core.operands import float_source
 from sim.core.rounding import canonical, flushed
 from sim.core.rows import (
@@ -25,6 +24,7 @@ from sim.core.rows import (
     magnitude,
     ordered,
     rint,
+    row_function,
     sqrt,
     store,
     u32,
@@ -42,7 +42,7 @@ _TWO_LOG2_E = 2 / log(2.0)
 _SQRT2 = 2.0**0.5
 
 
-@jit
+@row_function
 def _polynomial(coefficients: Any, x: Any) -> Any:
     total = x * 0.0
     for coefficient in coefficients:
@@ -50,7 +50,7 @@ def _polynomial(coefficients: Any, x: Any) -> Any:
     return total
 
 
-@jit
+@row_function
 def _exp2(x: Any) -> Any:
     """2**x for float64 rows; powers beyond float32's range give 2**200 and 2**-200."""
     bounded = where(x > 200.0, 200.0, where(x < -200.0, -200.0, where(ordered(x), x, 0.0)))
@@ -59,7 +59,7 @@ def _exp2(x: Any) -> Any:
     return where(ordered(x), _polynomial(_EXP2, bounded - whole) * power, x)
 
 
-@jit
+@row_function
 def _log2(x: Any) -> Any:
     """log2 for float64 rows of normal numbers; special operands give what they should."""
     bits = as_u64(x)
@@ -74,7 +74,7 @@ def _log2(x: Any) -> Any:
     return where(x == 0.0, -infinity, result)
 
 
-@jit
+@row_function
 def _sin_turns(x: Any, quarter: Any) -> Any:
     """sin(2 pi (x + quarter / 4)) for float64 rows; the reduction is exact."""
     part = x - rint(x)
@@ -86,7 +86,7 @@ def _sin_turns(x: Any, quarter: Any) -> Any:
     return where((quadrant & 2) != 0, -value, value)
 
 
-@jit
+@row_function
 def _tanh(x: Any) -> Any:
     size = magnitude(x)
     value = 1.0 - 2.0 / (_exp2(size * _TWO_LOG2_E) + 1.0)
@@ -96,7 +96,7 @@ def _tanh(x: Any) -> Any:
     return where(x < 0.0, -value, where(x == 0.0, x, value))
 
 
-@jit
+@row_function
 def _high_word(U: Any, a: Any, root: Any) -> Any:
     """High word of the reciprocal, or reciprocal root, of the float64 whose high word is at `a`."""
     x = as_f64(u64(load(U, a)) << 32)
@@ -105,7 +105,7 @@ def _high_word(U: Any, a: Any, root: Any) -> Any:
     return where(ordered(result), high, 0x7FFFFFFF)
 
 
-@jit
+@row_function
 def special_function(U: Any, d: Any, a: Any, smod: Any, function: Any, mask: Any) -> None:
     """MUFU. SIN and COS take their argument in turns, as the hardware does."""
     if function == MufuFunction.RCP64H or function == MufuFunction.RSQ64H:

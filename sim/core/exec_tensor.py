@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.exec_convert import DOUBLE_NAN
 from sim.core.halves import half_row, packed, round_to_half
 from sim.core.operands import pair, store_pair
@@ -32,6 +31,7 @@ from sim.core.rows import (
     load,
     ordered,
     permute,
+    row_function,
     spread,
     store,
     u32,
@@ -44,7 +44,7 @@ MIXED_BIT = 1 << 17  #: IMMA: b has the other signedness than a
 SATURATE_BIT = 1 << 18  #: IMMA: sums saturate
 
 
-@jit
+@row_function
 def _pair_step(even: Any, odd: Any, a: Any, b: Any) -> Any:
     """Add the four terms of one element of register a (rows of A) and b (columns of B) to two accumulator rows."""
     p = spread(a, 4, 0, 0)
@@ -57,7 +57,7 @@ def _pair_step(even: Any, odd: Any, a: Any, b: Any) -> Any:
     return fma(p, spread(b, 0, 8, 3), even), fma(p, spread(b, 0, 8, 7), odd)
 
 
-@jit
+@row_function
 def _step(sums: Any, top: Any, bottom: Any, b: Any) -> Any:
     """`_pair_step` for both registers of A: rows g and rows g + 8."""
     first, second = _pair_step(sums[0], sums[1], top, b)
@@ -65,7 +65,7 @@ def _step(sums: Any, top: Any, bottom: Any, b: Any) -> Any:
     return first, second, third, fourth
 
 
-@jit
+@row_function
 def _block(sums: Any, top: Any, bottom: Any, b: Any, kind: Any) -> Any:
     """The terms of one register of B with the two of A that match it; each holds one or two elements a lane."""
     if kind == NumberType.TF32:
@@ -75,7 +75,7 @@ def _block(sums: Any, top: Any, bottom: Any, b: Any, kind: Any) -> Any:
     return _step(sums, half_row(top >> 16, bf16), half_row(bottom >> 16, bf16), half_row(b >> 16, bf16))
 
 
-@jit
+@row_function
 def float_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
     """HMMA: m16n8k8 and k16 of float16 or bfloat16, m16n8k4 and k8 of TF32.
 
@@ -105,14 +105,14 @@ def float_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> 
         store(U, d + 3, canonical(sums[3]), mask)
 
 
-@jit
+@row_function
 def _byte(bits: Any, index: Any, signed: Any) -> Any:
     """One byte of a uint32 row as an int32 number."""
     value = (bits >> (8 * index)) & 0xFF
     return as_i32((value ^ 0x80) - 0x80) if signed else as_i32(value)
 
 
-@jit
+@row_function
 def _integer_pair(U: Any, a: Any, b: Any, index: Any, a_signed: Any, b_signed: Any) -> Any:
     """Sums of the four terms of byte `index` of registers a and b, for two accumulator rows."""
     p, q = _byte(load(U, a), index, a_signed), _byte(load(U, b), index, b_signed)
@@ -126,7 +126,7 @@ def _integer_pair(U: Any, a: Any, b: Any, index: Any, a_signed: Any, b_signed: A
     return even + left * spread(q, 0, 8, 3), odd + left * spread(q, 0, 8, 7)
 
 
-@jit
+@row_function
 def _integer_sum(total: Any, products: Any, saturate: Any) -> Any:
     """An accumulator plus its products, wrapped around or saturated to int32."""
     if not saturate:
@@ -136,7 +136,7 @@ def _integer_sum(total: Any, products: Any, saturate: Any) -> Any:
     return as_u32(i32(wide))
 
 
-@jit
+@row_function
 def integer_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
     """IMMA: m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, int32 accumulators.
 
@@ -163,7 +163,7 @@ def integer_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -
         store(U, d + 3, _integer_sum(as_i32(load(U, c + 3)), fourth, saturate), mask)
 
 
-@jit
+@row_function
 def double_product(U: Any, d: Any, a: Any, b: Any, c: Any, mask: Any) -> None:
     """DMMA m8n8k4: one float64 of A and of B a lane, two of the accumulator."""
     even, odd = _pair_step(as_f64(pair(U, c)), as_f64(pair(U, c + 2)), as_f64(pair(U, a)), as_f64(pair(U, b)))
@@ -171,9 +171,9 @@ def double_product(U: Any, d: Any, a: Any, b: Any, c: Any, mask: Any) -> None:
     store_pair(U, d + 2, where(ordered(odd), as_u64(odd), DOUBLE_NAN), mask)
 
 
-@jit
+@row_function
 def transpose(U: Any, d: Any, a: Any, mask: Any) -> None:
-    """MOVM: the 8x8 matrix of 16-bit elements that lane 4 r + t holds columns 2 t and 2 t + 1 of row r of, transposed."""
+    """MOVM: transposes an 8x8 matrix of which lane 4 r + t holds elements (r, 2 t) and (r, 2 t + 1), 16 bits each."""
     value, lane = load(U, a), u32(lane_numbers())
     row, thread = lane >> 2, lane & 3
     source, shift = (thread << 3) + (row >> 1), (row & 1) << 4

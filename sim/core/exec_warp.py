@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from sim._jit import jit
+from sim.core.context import Ctx
 from sim.core.operands import pair
 from sim.core.rows import (
     as_i32,
     as_u32,
+    element,
     lane_numbers,
     lanes,
     load,
     mask_of,
     permute,
+    row_function,
     store,
     u32,
     u64,
     where,
 )
-from sim.isa import FLAG_SIGNED, FULL_MASK, WARP_SIZE, AtomicOp, Op, SpecialRegister
+from sim.isa import FLAG_SIGNED, FULL_MASK, WARP_SIZE, AtomicOp, SpecialRegister
 
 
-class Ctx(IntEnum):
-    """Elements of `ctx`, the int64 array that says which warp is running."""
-
-    WARP = 0  # index of the warp in its block
-    BLOCK_X = 1
-    BLOCK_Y = 2
-    BLOCK_Z = 3
-    BLOCK_DIM_X = 4
-    BLOCK_DIM_Y = 5
-    BLOCK_DIM_Z = 6
-    GRID_DIM_X = 7
-    GRID_DIM_Y = 8
-    GRID_DIM_Z = 9
-    SM = 10
-    CLOCK = 11  # SM cycles
-    ACTIVE = 12  # active lanes, guard or not
-    NANOSECONDS = 13  # the global timer
-
-
-@jit
+@row_function
 def _thread_index(register: Any, ctx: Any) -> Any:
     """threadIdx.x, .y or .z of each lane, as uint32."""
     linear = u32(lane_numbers()) + u32(ctx[Ctx.WARP] * WARP_SIZE)
@@ -59,7 +41,7 @@ def _thread_index(register: Any, ctx: Any) -> Any:
     return line - plane * height if register == SpecialRegister.TID_Y else plane
 
 
-@jit
+@row_function
 def _lane_mask(register: Any) -> Any:
     """The %lanemask_* registers: eq, lt, le, gt, ge."""
     lane = u32(lane_numbers())
@@ -74,7 +56,7 @@ def _lane_mask(register: Any) -> Any:
     return ~((equal - 1) | equal) if register == SpecialRegister.GTMASK else ~(equal - 1)
 
 
-@jit
+@row_function
 def _uniform_register(register: Any, ctx: Any) -> Any:
     """A special register that is the same in all lanes, as int64."""
     if SpecialRegister.CTAID_X <= register <= SpecialRegister.CTAID_Z:
@@ -98,7 +80,7 @@ def _uniform_register(register: Any, ctx: Any) -> Any:
     return 0  # CGACTAID: a block is a cluster of its own
 
 
-@jit
+@row_function
 def special_register(U: Any, d: Any, nd: Any, x: Any, ctx: Any, mask: Any) -> None:
     """S2R and CS2R; two destination rows read a 64-bit counter."""
     if x <= SpecialRegister.TID_Z:
@@ -113,7 +95,7 @@ def special_register(U: Any, d: Any, nd: Any, x: Any, ctx: Any, mask: Any) -> No
             store(U, d + 1, u32(_uniform_register(x + 1, ctx)), mask)
 
 
-@jit
+@row_function
 def predicate_logic(table: Any, pa: Any, pb: Any, pc: Any) -> Any:
     """PLOP3: the eight-entry table at (pa, pb, pc), lane by lane."""
     result = 0
@@ -126,7 +108,7 @@ def predicate_logic(table: Any, pa: Any, pb: Any, pc: Any) -> Any:
     return result
 
 
-@jit
+@row_function
 def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
     """P2R: byte X of a, with bits 0..6 that b selects taken from P0..P6."""
     packed = load(U, a) & 0
@@ -136,7 +118,7 @@ def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, m
     store(U, d, (load(U, a) & ~(chosen << (8 * (x & 3)))) | ((packed & chosen) << (8 * (x & 3))), mask)
 
 
-@jit
+@row_function
 def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
     """R2P: P0..P6 that b selects, from bits of byte X of a."""
     value, chosen = load(U, a) >> (8 * (x & 3)), load(U, b)
@@ -146,7 +128,7 @@ def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any
         preds[predicate] = (preds[predicate] & ~active) | (bits & active)
 
 
-@jit
+@row_function
 def first_lane(mask: Any) -> Any:
     """The lowest lane of a mask; 0 for an empty one."""
     for lane in range(WARP_SIZE):
@@ -155,7 +137,7 @@ def first_lane(mask: Any) -> Any:
     return 0
 
 
-@jit
+@row_function
 def vote(U: Any, d: Any, nd: Any, x: Any, pa: Any, active: Any, mask: Any) -> Any:
     """VOTE: the ballot of PA among active lanes; PD: all (X = 0), any (1) or equal (2)."""
     ballot = pa & active
@@ -170,7 +152,7 @@ def vote(U: Any, d: Any, nd: Any, x: Any, pa: Any, active: Any, mask: Any) -> An
     return FULL_MASK if hit else 0
 
 
-@jit
+@row_function
 def shuffle(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> Any:
     """SHFL as PTX's shfl: X = 0 idx, 1 up, 2 down, 3 bfly; c = clamp | segment mask << 8. PD: source in range."""
     lane = lane_numbers()
@@ -191,7 +173,7 @@ def shuffle(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> Any:
     return mask_of(inside)
 
 
-@jit
+@row_function
 def match(U: Any, d: Any, a: Any, na: Any, x: Any, active: Any, mask: Any) -> Any:
     """MATCH: lanes that hold this lane's value (X = 0); or all active lanes and PD when all agree, else 0 (X = 1)."""
     value = pair(U, a) if na == 2 else u64(load(U, a))
@@ -210,15 +192,16 @@ def match(U: Any, d: Any, a: Any, na: Any, x: Any, active: Any, mask: Any) -> An
     return FULL_MASK if agree else 0
 
 
-@jit
+@row_function
 def reduce_lanes(U: Any, d: Any, a: Any, x: Any, flags: Any, active: Any, mask: Any) -> None:
-    """REDUX: X = AtomicOp (ADD, MIN, MAX, AND, OR, XOR) over active lanes, FLAG_SIGNED for signed minimum and maximum."""
+    """REDUX: X = AtomicOp (ADD, MIN, MAX, AND, OR, XOR) over active lanes; FLAG_SIGNED: signed extremes."""
+    values = load(U, a)
     first = True
     total = np.int64(0)
     for lane in range(WARP_SIZE):
         if not (active >> lane) & 1:
             continue
-        value = np.int64(U[a, lane])
+        value = np.int64(element(values, lane))
         if flags & FLAG_SIGNED:
             value = (value ^ 0x80000000) - 0x80000000
         if first:
@@ -239,7 +222,7 @@ def reduce_lanes(U: Any, d: Any, a: Any, x: Any, flags: Any, active: Any, mask: 
     store(U, d, u32(total), mask)
 
 
-@jit
+@row_function
 def broadcast_first(U: Any, d: Any, a: Any, active: Any, mask: Any) -> None:
     """R2UR: the first active lane's value in all lanes of `mask`."""
     store(U, d, permute(load(U, a), u32(first_lane(active))), mask)

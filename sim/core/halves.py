@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from sim._jit import bits_to_f32, f32_to_bits, jit
-from sim.core.rows import as_f32, as_u32, f32, magnitude, where
+from sim.core.rows import as_f32, as_u32, f32, magnitude, row_function, where
 from sim.isa import Rounding
 
 HALF_NAN = 0x7FFF  #: the NaN that instructions produce, in both formats
 _TWO_TO_112 = np.float32(2.0**112)  # the difference of float32's and float16's exponent biases
 
 
-@jit
+@row_function
 def half_row(bits: Any, bf16: Any) -> Any:
     """float32 row of the 16-bit floats in the low half of a uint32 row."""
     if bf16:
@@ -26,7 +26,7 @@ def half_row(bits: Any, bf16: Any) -> Any:
     return as_f32(value | ((bits & 0x8000) << 16))
 
 
-@jit
+@row_function
 def round_to_half(x: Any, bf16: Any) -> Any:
     """The nearest 16-bit float, ties to even, of a float32 row; in the low half of a uint32 row."""
     bits = as_u32(x)
@@ -41,7 +41,7 @@ def round_to_half(x: Any, bf16: Any) -> Any:
     return where(size > 0x7F800000, HALF_NAN, rounded | sign)
 
 
-@jit
+@row_function
 def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
     """A float32 row as 16-bit floats in the given rounding (`sim.isa.Rounding`)."""
     nearest = round_to_half(x, bf16)
@@ -56,7 +56,7 @@ def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
     return where(inward & larger, nearest - 1, where(~inward & smaller, nearest + 1, nearest))
 
 
-@jit
+@row_function
 def packed(low: Any, high: Any) -> Any:
     """Two 16-bit rows as one."""
     return (low & 0xFFFF) | (high << 16)

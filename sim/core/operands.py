@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
-from sim.core.rows import as_f32, as_f64, load, magnitude, store, u32, u64
+from sim.core.rows import as_f32, as_f64, load, magnitude, row_function, store, u32, u64
 from sim.isa import FULL_MASK, SMOD_ABS_A, SMOD_NEG_A, SMOD_NOT_A
 
 
-@jit
+@row_function
 def row_of(operand: Any, base: Any) -> Any:
     """The register-file row of a decoded operand: a shared row when negative, else counted from the warp's first."""
     return base + operand if operand >= 0 else -operand - 1
 
 
-@jit
+@row_function
 def predicate_mask(preds: Any, predicate: Any) -> Any:
     """Lanes for which a source predicate (+ 16: negated) is true."""
     mask = preds[predicate & 15]
     return mask ^ FULL_MASK if predicate & 16 else mask
 
 
-@jit
+@row_function
 def write_predicate(preds: Any, predicate: Any, value: Any, mask: Any) -> None:
     """Set the lanes in `mask` of a destination predicate; PT and UPT discard."""
     if predicate & 7 != 7:
         preds[predicate] = (preds[predicate] & ~mask) | (value & mask)
 
 
-@jit
+@row_function
 def integer_source(U: Any, row: Any, modifiers: Any) -> Any:
     """A uint32 row, negated or inverted; `modifiers` is SMOD shifted to source A."""
     x = load(U, row)
@@ -40,7 +39,7 @@ def integer_source(U: Any, row: Any, modifiers: Any) -> Any:
     return x
 
 
-@jit
+@row_function
 def float_source(U: Any, row: Any, modifiers: Any) -> Any:
     """A float32 row with absolute value, then negation, applied."""
     x = as_f32(load(U, row))
@@ -51,20 +50,20 @@ def float_source(U: Any, row: Any, modifiers: Any) -> Any:
     return x
 
 
-@jit
+@row_function
 def pair(U: Any, row: Any) -> Any:
     """The 64-bit row held by `row` (low words) and `row + 1`."""
     return u64(load(U, row)) | (u64(load(U, row + 1)) << 32)
 
 
-@jit
+@row_function
 def store_pair(U: Any, row: Any, value: Any, mask: Any) -> None:
     """Write a uint64 row to two register rows."""
     store(U, row, u32(value), mask)
     store(U, row + 1, u32(value >> 32), mask)
 
 
-@jit
+@row_function
 def double_source(U: Any, row: Any, modifiers: Any) -> Any:
     """A float64 row with absolute value, then negation, applied."""
     x = as_f64(pair(U, row))
@@ -75,7 +74,7 @@ def double_source(U: Any, row: Any, modifiers: Any) -> Any:
     return x
 
 
-@jit
+@row_function
 def compared(comparison: Any, less: Any, equal: Any, greater: Any, unordered: Any) -> Any:
     """Lanes for which a comparison holds: its bits 1, 2, 4, 8 accept less, equal, greater, unordered."""
     result = 0
@@ -90,7 +89,7 @@ def compared(comparison: Any, less: Any, equal: Any, greater: Any, unordered: An
     return result
 
 
-@jit
+@row_function
 def combined(operation: Any, value: Any, mask: Any) -> Any:
     """AND, OR or XOR (`sim.isa.BoolOp`) of two lane masks."""
     if operation == 0:
@@ -100,7 +99,7 @@ def combined(operation: Any, value: Any, mask: Any) -> Any:
     return value ^ mask
 
 
-@jit
+@row_function
 def combined_pair(operation: Any, hit: Any, mask: Any) -> Any:
     """PD and PE of a comparison: the result and its opposite, each combined with PA's mask."""
     return combined(operation, hit, mask), combined(operation, hit ^ FULL_MASK, mask)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
-from sim.core.rows import as_f32, as_u32, as_u64, f32, f64, magnitude, ordered, where
+from sim.core.rows import as_f32, as_u32, as_u64, f32, f64, magnitude, ordered, row_function, where
 from sim.isa import Rounding
 
 
-@jit
+@row_function
 def flushed(x: Any) -> Any:
     """A float32 row with subnormal numbers replaced by zeros of their sign."""
     bits = as_u32(x)
     return as_f32(where((bits & 0x7F800000) == 0, bits & 0x80000000, bits))
 
 
-@jit
+@row_function
 def canonical(x: Any) -> Any:
     """Bits of a float32 row with every NaN made the one that NVIDIA's float32 units produce."""
     return where(ordered(x), as_u32(x), 0x7FFFFFFF)
 
 
-@jit
+@row_function
 def single_to_odd(x: Any) -> Any:
     """A float64 row as float32, inexact results to the neighbour with an odd last bit.
 
@@ -34,7 +33,7 @@ def single_to_odd(x: Any) -> Any:
     return as_f32(where(even, where(magnitude(back) > magnitude(x), bits - 1, bits + 1), bits))
 
 
-@jit
+@row_function
 def sum_to_odd(x: Any, y: Any) -> Any:
     """The sum of two float64 rows as float32, rounded to odd: ready to be rounded to a half."""
     total = x + y
@@ -48,7 +47,7 @@ def sum_to_odd(x: Any, y: Any) -> Any:
     return as_f32(where(touched, where(away, bits + 1, bits - 1), bits))
 
 
-@jit
+@row_function
 def stepped(bits: Any, negative: Any, above: Any, below: Any, rounding: Any) -> Any:
     """Bits of a rounded-to-nearest result, moved one unit where the mode asks for the other neighbour.
 
@@ -65,7 +64,7 @@ def stepped(bits: Any, negative: Any, above: Any, below: Any, rounding: Any) -> 
     return where(up | down, where(down, where(negative, bits + 1, bits - 1), moved), bits)
 
 
-@jit
+@row_function
 def directed(x: Any, y: Any, nearest: Any, rounding: Any) -> Any:
     """float32 of the exact sum of two float64 rows in a rounding mode, given the nearest."""
     if rounding == Rounding.RN:

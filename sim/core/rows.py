@@ -16,14 +16,16 @@ shift amounts must be below the width; `//` is for unsigned integers.
 * `ordered(x)`: lanes that hold a number, not a NaN
 * `count_ones leading_zeros reverse_bits` of unsigned rows
 * `lanes(mask)`: booleans of an int64 mask; `mask_of(booleans)`: the mask
+* `carray(pointer, shape)`: an array over memory that came as a plain pointer
 * `lane_numbers()`: 0..31 as int32
+* `element(x, lane)`: one lane's value
 * `permute(x, source)`: lane i takes lane source[i]; both uint32
 * `gather8/16/32(memory, offset, mask)`, `scatter8/16/32(memory, offset, value, mask)`: little-endian
   elements of a byte array at int64 byte offsets, as uint32; where lanes meet, the highest one's value stays
 * `spread(x, group, thread, first)`: lane 4 g + t takes lane g * group + t * thread + first; literals only
 """
 
-from sim._jit import COMPILED
+from sim._jit import COMPILED, jit
 
 if COMPILED:
     from sim.core._rows_compiled import (
@@ -33,8 +35,10 @@ if COMPILED:
         as_i64,
         as_u32,
         as_u64,
+        carray,
         ceil,
         count_ones,
+        element,
         f32,
         f64,
         floor,
@@ -74,8 +78,10 @@ else:
         as_i64,
         as_u32,
         as_u64,
+        carray,
         ceil,
         count_ones,
+        element,
         f32,
         f64,
         floor,
@@ -108,6 +114,9 @@ else:
         where,
     )
 
+#: decorates functions of rows: compiled, they can be called from compiled code only
+row_function = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
 __all__ = [
     "as_f32",
     "as_f64",
@@ -115,8 +124,10 @@ __all__ = [
     "as_i64",
     "as_u32",
     "as_u64",
+    "carray",
     "ceil",
     "count_ones",
+    "element",
     "f32",
     "f64",
     "floor",
@@ -136,6 +147,7 @@ __all__ = [
     "permute",
     "reverse_bits",
     "rint",
+    "row_function",
     "save",
     "scatter8",
     "scatter16",

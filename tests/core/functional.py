@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sim.core.context import Ctx
 from sim.core.exec_memory import (
     apply_atomic,
     copy_async,
@@ -25,8 +26,7 @@ from sim.core.exec_memory import (
     store,
     store_matrix,
 )
-from sim.core.exec_warp import Ctx
-from sim.core.execute import execute
+from sim.core.execute import contexts, execute
 from sim.core.layout import GLOBAL_BASE
 from sim.isa import FLAG_ZERO_FILL, FULL_MASK, PREDICATES, PT, UPT, WARP_SIZE, Col, Op, Space
 from sim.launch import pack_params
@@ -71,8 +71,8 @@ class Machine:
     shared: npt.NDArray[np.uint8]
     U: npt.NDArray[np.uint32]
     first_row: int
+    ctx: npt.NDArray[np.int64]
     warps: list[Warp] = field(default_factory=list)
-    ctx: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
     addr: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(WARP_SIZE, np.int64))
     source: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(WARP_SIZE, np.int64))
     issued: int = 0
@@ -100,7 +100,8 @@ def run_functional(
     warps = -(-threads // WARP_SIZE)
     U = np.zeros((len(shared_values) + warps * program.rows_per_warp, WARP_SIZE), np.uint32)
     U[: len(shared_values)] = shared_values
-    machine = Machine(program, grid3, block3, memory, bank, np.zeros(0, np.uint8), U, len(shared_values))
+    ctx = contexts(1, (i.op for i in program.instructions))[0]
+    machine = Machine(program, grid3, block3, memory, bank, np.zeros(0, np.uint8), U, len(shared_values), ctx)
     with np.errstate(all="ignore"):
         for z in range(grid3[2]):
             for y in range(grid3[1]):
@@ -159,8 +160,8 @@ def _run_block(m: Machine, block: tuple[int, int, int], threads: int, limit: int
     m.U[m.first_row :] = 0
     for index in range(-(-threads // WARP_SIZE)):
         mask = (1 << min(WARP_SIZE, threads - index * WARP_SIZE)) - 1
-        preds = np.zeros(PREDICATES, np.int64)
-        preds[[PT, UPT]] = FULL_MASK
+        preds = np.zeros((1, PREDICATES), np.int64)
+        preds[0, [PT, UPT]] = FULL_MASK
         base = m.first_row + index * m.program.rows_per_warp
         m.warps.append(Warp(index, base, [Part(0, mask)], preds, mask))
     while any(w.live for w in m.warps):
@@ -169,7 +170,9 @@ def _run_block(m: Machine, block: tuple[int, int, int], threads: int, limit: int
             while (part := _runnable(warp)) is not None:
                 _step(m, warp, part)
                 if m.issued > limit:
-                    raise FunctionalError(f"{m.program.name}: more than {limit} instructions; warp {warp.index} at {part.pc}")
+                    raise FunctionalError(
+                        f"{m.program.name}: more than {limit} instructions; warp {warp.index} at {part.pc}"
+                    )
         _open_block_barriers(m)
         if m.issued == before and any(w.live for w in m.warps) and not any(_runnable(w) for w in m.warps):
             waits = {w.index: [(p.pc, hex(p.mask), p.wait) for p in w.parts] for w in m.warps if w.live}
@@ -218,7 +221,7 @@ def _step(m: Machine, warp: Warp, part: Part) -> None:
         raise FunctionalError(f"{m.program.name}: warp {warp.index} ran past the end of the program, to {pc}")
     m.issued += 1
     guard = int(code[pc, Col.GUARD])
-    on = int(warp.preds[guard & 15]) ^ (FULL_MASK if guard & 16 else 0)
+    on = int(warp.preds[0, guard & 15]) ^ (FULL_MASK if guard & 16 else 0)
     on &= part.mask
     op = int(code[pc, Col.OP])
     part.pc = pc + 1
@@ -228,8 +231,8 @@ def _step(m: Machine, warp: Warp, part: Part) -> None:
         if on:
             _access(m, warp, pc, on)
     elif op != Op.NOP and on:
-        m.ctx[Ctx.WARP], m.ctx[Ctx.ACTIVE], m.ctx[Ctx.CLOCK] = warp.index, part.mask, m.issued
-        execute(code, pc, m.U, warp.base, warp.preds, on, m.ctx)
+        m.ctx[Ctx.WARP], m.ctx[Ctx.CLOCK] = warp.index, m.issued
+        execute(code, pc, m.U, warp.base, warp.preds, 0, on, m.ctx)
 
 
 def _control(m: Machine, warp: Warp, part: Part, pc: int, on: int) -> None:
@@ -280,7 +283,7 @@ def _access(m: Machine, warp: Warp, pc: int, on: int) -> None:
         reading = on
         if row[Col.FLAGS] & FLAG_ZERO_FILL:
             predicate = int(row[Col.PA])
-            reading = on & (int(warp.preds[predicate & 15]) ^ (FULL_MASK if predicate & 16 else 0))
+            reading = on & (int(warp.preds[0, predicate & 15]) ^ (FULL_MASK if predicate & 16 else 0))
         _check(m, pc, m.addr, on, width, 0, len(m.shared))
         _check(m, pc, m.source, reading, width, GLOBAL_BASE, len(m.memory))
         copy_async(on, reading, width, m.addr, m.source, GLOBAL_BASE, m.memory, m.shared)
