@@ -10,15 +10,19 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numba
 from llvmlite import ir
-from numba import carray, types  # noqa: F401
+from numba import extending, types
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, register_model
 
 from sim.isa import PREDICATES
 
 LANES = 32
+
+carray: Any = numba.carray
+intrinsic: Any = extending.intrinsic  # typed, it would give its functions the signatures of their generators
 
 _ELEMENT = {
     types.uint32: ir.IntType(32),
@@ -34,12 +38,12 @@ _ELEMENT = {
 class RowType(types.Type):
     """Numba's type of a row of `dtype`."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype):
         self.dtype = dtype
         super().__init__(name=f"Row({dtype})")
 
     @property
-    def llvm(self) -> Any:
+    def llvm(self):
         return ir.VectorType(_ELEMENT[self.dtype], LANES)
 
     @property
@@ -53,25 +57,25 @@ class RowType(types.Type):
 
 @register_model(RowType)
 class _RowModel(models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: RowType) -> None:
+    def __init__(self, dmm, fe_type: RowType):
         super().__init__(dmm, fe_type, fe_type.llvm)
 
 
 BOOLEANS = RowType(types.boolean)
 
 
-def _splat(builder: Any, scalar: Any) -> Any:
+def _splat(builder, scalar):
     vector = ir.VectorType(scalar.type, LANES)
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def _register_operator(function: Any, emit: Any, *, compares: bool = False) -> None:
+def _register_operator(function, emit, *, compares: bool = False):
     """Type and lower a binary operator for row-row, row-scalar and scalar-row."""
 
     class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args, kws):
             if len(args) != 2 or not any(isinstance(a, RowType) for a in args):
                 return None
             row = next(a for a in args if isinstance(a, RowType))
@@ -82,7 +86,7 @@ def _register_operator(function: Any, emit: Any, *, compares: bool = False) -> N
 
     infer_global(function)(Template)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context, builder, sig, args):
         row = next(a for a in sig.args if isinstance(a, RowType))
         left, right = (v if isinstance(t, RowType) else _splat(builder, v) for t, v in zip(sig.args, args, strict=True))
         return emit(builder, row, left, right)
@@ -93,19 +97,19 @@ def _register_operator(function: Any, emit: Any, *, compares: bool = False) -> N
         lower_builtin(function, scalar, RowType)(lower)
 
 
-def _arithmetic(integer: str | None, floating: str | None) -> Any:
-    def emit(builder: Any, row: RowType, left: Any, right: Any) -> Any:
-        return getattr(builder, floating if row.is_float else integer)(left, right)
+def _arithmetic(integer: str | None, floating: str | None):
+    def emit(builder, row: RowType, left, right):
+        return getattr(builder, str(floating if row.is_float else integer))(left, right)
 
     return emit
 
 
-def _shift_right(builder: Any, row: RowType, left: Any, right: Any) -> Any:
+def _shift_right(builder, row: RowType, left, right):
     return (builder.ashr if row.is_signed else builder.lshr)(left, right)
 
 
-def _comparison(symbol: str) -> Any:
-    def emit(builder: Any, row: RowType, left: Any, right: Any) -> Any:
+def _comparison(symbol: str):
+    def emit(builder, row: RowType, left, right):
         if row.is_float:
             compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
         else:
@@ -139,9 +143,9 @@ for _function, _symbol in (
     _register_operator(_function, _comparison(_symbol), compares=True)
 
 
-def _register_unary(function: Any, emit: Any) -> None:
+def _register_unary(function, emit):
     class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args, kws):
             return signature(args[0], args[0]) if len(args) == 1 and isinstance(args[0], RowType) else None
 
     infer_global(function)(Template)
@@ -152,38 +156,38 @@ _register_unary(operator.neg, lambda builder, row, x: builder.fneg(x) if row.is_
 _register_unary(operator.invert, lambda builder, row, x: builder.not_(x))
 
 
-def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+def _data(context, builder, array_type, array):
     """The first element's address: of an array, or of memory that came as a plain pointer."""
     if isinstance(array_type, types.CPointer):
         return array
     return context.make_array(array_type)(context, builder, array).data
 
 
-def _row_pointer(context: Any, builder: Any, array_type: Any, array: Any, row: Any, llvm: Any) -> Any:
+def _row_pointer(context, builder, array_type, array, row, llvm):
     data = _data(context, builder, array_type, array)
     offset = builder.shl(row, ir.Constant(row.type, 5))
     return builder.bitcast(builder.gep(data, [offset]), llvm.as_pointer())
 
 
-def _lanes(builder: Any, mask: Any) -> Any:
+def _lanes(builder, mask):
     return builder.bitcast(builder.trunc(mask, ir.IntType(32)), BOOLEANS.llvm)
 
 
 @intrinsic
-def load(typingctx: Any, array: Any, row: Any) -> Any:
+def load(typingctx, array, row):
     result = RowType(array.dtype)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_row_pointer(context, builder, array, *args, result.llvm), align=4)
+    def codegen(context, builder, sig, args):
+        return builder.load(_row_pointer(context, builder, array, args[0], args[1], result.llvm), align=4)
 
     return result(array, types.int64), codegen
 
 
 @intrinsic
-def save(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
+def save(typingctx, array, row, value):
     target = RowType(array.dtype)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context, builder, sig, args):
         pointer = _row_pointer(context, builder, array, args[0], args[1], target.llvm)
         builder.store(builder.bitcast(args[2], target.llvm), pointer, align=4)
         return context.get_dummy_value()
@@ -192,10 +196,10 @@ def save(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
 
 
 @intrinsic
-def store(typingctx: Any, array: Any, row: Any, value: Any, mask: Any) -> Any:
+def store(typingctx, array, row, value, mask):
     target = RowType(array.dtype)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context, builder, sig, args):
         pointer = _row_pointer(context, builder, array, args[0], args[1], target.llvm)
         old = builder.load(pointer, align=4)
         new = builder.bitcast(args[2], target.llvm)
@@ -205,7 +209,7 @@ def store(typingctx: Any, array: Any, row: Any, value: Any, mask: Any) -> Any:
     return types.void(array, types.int64, value, types.int64), codegen
 
 
-def _convert(builder: Any, source: RowType, target: RowType, x: Any) -> Any:
+def _convert(builder, source: RowType, target: RowType, x):
     """A value conversion, as C's cast; a float out of the integer's range gives no particular value."""
     if source.dtype == types.boolean:
         return builder.uitofp(x, target.llvm) if target.is_float else builder.zext(x, target.llvm)
@@ -225,11 +229,11 @@ def _convert(builder: Any, source: RowType, target: RowType, x: Any) -> Any:
     return (builder.sext if source.is_signed else builder.zext)(x, target.llvm)
 
 
-def _conversion(dtype: Any) -> Any:
+def _conversion(dtype):
     target = RowType(dtype)
 
-    def convert(typingctx: Any, x: Any) -> Any:
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def convert(typingctx, x):
+        def codegen(context, builder, sig, args):
             if isinstance(x, RowType):
                 return _convert(builder, x, target, args[0])
             return _splat(builder, args[0])
@@ -243,10 +247,10 @@ u32, i32, f32 = _conversion(types.uint32), _conversion(types.int32), _conversion
 u64, i64, f64 = _conversion(types.uint64), _conversion(types.int64), _conversion(types.float64)
 
 
-def _reinterpretation(dtype: Any) -> Any:
+def _reinterpretation(dtype):
     target = RowType(dtype)
 
-    def reinterpret(typingctx: Any, x: Any) -> Any:
+    def reinterpret(typingctx, x):
         return target(x), lambda context, builder, sig, args: builder.bitcast(args[0], target.llvm)
 
     return intrinsic(reinterpret)
@@ -257,10 +261,10 @@ as_u64, as_i64, as_f64 = (_reinterpretation(t) for t in (types.uint64, types.int
 
 
 @intrinsic
-def where(typingctx: Any, condition: Any, x: Any, y: Any) -> Any:
+def where(typingctx, condition, x, y):
     row = x if isinstance(x, RowType) else y
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context, builder, sig, args):
         left, right = (
             v if isinstance(t, RowType) else _splat(builder, v) for t, v in zip(sig.args[1:], args[1:], strict=True)
         )
@@ -269,7 +273,7 @@ def where(typingctx: Any, condition: Any, x: Any, y: Any) -> Any:
     return row(condition, *(a if isinstance(a, RowType) else row.dtype for a in (x, y))), codegen
 
 
-def _llvm(builder: Any, name: str, row: RowType, arguments: list[Any]) -> Any:
+def _llvm(builder, name: str, row: RowType, arguments: list[Any]):
     """A call of the LLVM intrinsic `name` for rows of one type."""
     suffix = {"i32": "i32", "i64": "i64", "float": "f32", "double": "f64"}[str(_ELEMENT[row.dtype])]
     symbol = f"llvm.{name}.v{LANES}{suffix}"
@@ -280,12 +284,12 @@ def _llvm(builder: Any, name: str, row: RowType, arguments: list[Any]) -> Any:
 
 
 @intrinsic
-def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
+def fma(typingctx, x, y, z):
     return x(x, x, x), lambda context, builder, sig, args: _llvm(builder, "fma", x, list(args))
 
 
-def _llvm_unary(name: str, *extra: Any) -> Any:
-    def unary(typingctx: Any, x: Any) -> Any:
+def _llvm_unary(name: str, *extra):
+    def unary(typingctx, x):
         return x(x), lambda context, builder, sig, args: _llvm(builder, name, x, [args[0], *extra])
 
     return intrinsic(unary)
@@ -298,37 +302,37 @@ leading_zeros = _llvm_unary("ctlz", ir.Constant(ir.IntType(1), 0))
 
 
 @intrinsic
-def ordered(typingctx: Any, x: Any) -> Any:
+def ordered(typingctx, x):
     return BOOLEANS(x), lambda context, builder, sig, args: builder.fcmp_ordered("ord", args[0], args[0])
 
 
 @intrinsic
-def lane_numbers(typingctx: Any) -> Any:
+def lane_numbers(typingctx):
     row = RowType(types.int32)
     return row(), lambda context, builder, sig, args: ir.Constant(row.llvm, list(range(LANES)))
 
 
 @intrinsic
-def element(typingctx: Any, x: Any, lane: Any) -> Any:
+def element(typingctx, x, lane):
     return x.dtype(x, types.int64), lambda context, builder, sig, args: builder.extract_element(*args)
 
 
 @intrinsic
-def lanes(typingctx: Any, mask: Any) -> Any:
+def lanes(typingctx, mask):
     return BOOLEANS(types.int64), lambda context, builder, sig, args: _lanes(builder, args[0])
 
 
 @intrinsic
-def mask_of(typingctx: Any, condition: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def mask_of(typingctx, condition):
+    def codegen(context, builder, sig, args):
         return builder.zext(builder.bitcast(args[0], ir.IntType(LANES)), ir.IntType(64))
 
     return types.int64(BOOLEANS), codegen
 
 
 @intrinsic(prefer_literal=True)
-def spread(typingctx: Any, x: Any, group: Any, thread: Any, first: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def spread(typingctx, x, group, thread, first):
+    def codegen(context, builder, sig, args):
         sources = [
             (lane // 4 * group.literal_value + lane % 4 * thread.literal_value + first.literal_value) % LANES
             for lane in range(LANES)
@@ -339,26 +343,26 @@ def spread(typingctx: Any, x: Any, group: Any, thread: Any, first: Any) -> Any:
     return x(x, group, thread, first), codegen
 
 
-def _byte_pointers(context: Any, builder: Any, memory_type: Any, memory: Any, offsets: Any, bits: int) -> Any:
+def _byte_pointers(context, builder, memory_type, memory, offsets, bits: int):
     """Pointers to elements of `bits` bits at byte offsets into a byte array, one a lane."""
     data = builder.ptrtoint(_data(context, builder, memory_type, memory), ir.IntType(64))
     pointers = ir.VectorType(ir.IntType(bits).as_pointer(), LANES)
     return builder.inttoptr(builder.add(_splat(builder, data), offsets), pointers)
 
 
-def _memory_intrinsic(builder: Any, name: str, arguments: list[Any], result: Any) -> Any:
+def _memory_intrinsic(builder, name: str, arguments: list[Any], result):
     function = builder.module.globals.get(name)
     if function is None:
         function = ir.Function(builder.module, ir.FunctionType(result, [a.type for a in arguments]), name)
     return builder.call(function, arguments)
 
 
-def _gather(bits: int) -> Any:
+def _gather(bits: int):
     row, offsets = RowType(types.uint32), RowType(types.int64)
     vector, align = ir.VectorType(ir.IntType(bits), LANES), ir.Constant(ir.IntType(32), bits // 8)
 
-    def gather(typingctx: Any, memory: Any, offset: Any, mask: Any) -> Any:
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def gather(typingctx, memory, offset, mask):
+        def codegen(context, builder, sig, args):
             pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
             arguments = [pointers, align, _lanes(builder, args[2]), ir.Constant(vector, [0] * LANES)]
             elements = _memory_intrinsic(builder, f"llvm.masked.gather.v{LANES}i{bits}.v{LANES}p0", arguments, vector)
@@ -369,12 +373,12 @@ def _gather(bits: int) -> Any:
     return intrinsic(gather)
 
 
-def _scatter(bits: int) -> Any:
+def _scatter(bits: int):
     row, offsets = RowType(types.uint32), RowType(types.int64)
     vector, align = ir.VectorType(ir.IntType(bits), LANES), ir.Constant(ir.IntType(32), bits // 8)
 
-    def scatter(typingctx: Any, memory: Any, offset: Any, value: Any, mask: Any) -> Any:
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def scatter(typingctx, memory, offset, value, mask):
+        def codegen(context, builder, sig, args):
             pointers = _byte_pointers(context, builder, memory, args[0], args[1], bits)
             elements = args[2] if bits == 32 else builder.trunc(args[2], vector)
             arguments = [elements, pointers, align, _lanes(builder, args[3])]
@@ -391,8 +395,8 @@ scatter8, scatter16, scatter32 = _scatter(8), _scatter(16), _scatter(32)
 
 
 @intrinsic
-def permute(typingctx: Any, x: Any, source: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def permute(typingctx, x, source):
+    def codegen(context, builder, sig, args):
         slot = cgutils.alloca_once_value(builder, args[0])
         first = builder.ptrtoint(slot, ir.IntType(64))
         wide = ir.VectorType(ir.IntType(64), LANES)
@@ -415,7 +419,7 @@ def permute(typingctx: Any, x: Any, source: Any) -> Any:
     return x(RowType(types.uint32), RowType(types.uint32)), codegen
 
 
-def address_of(function: Any, signature: Any) -> int:
+def address_of(function, signature) -> int:
     """Compile a function for plain C arguments; the address by which `call_address` reaches it."""
     function.compile(signature)
     compiled = function.overloads[signature.args]
@@ -435,12 +439,10 @@ GROUP_SIGNATURE = types.void(
 
 
 @intrinsic
-def call_address(
-    typingctx: Any, address: Any, code: Any, pc: Any, U: Any, base: Any, preds: Any, warp: Any, mask: Any, ctx: Any
-) -> Any:
+def call_address(typingctx, address, code, pc, U, base, preds, warp, mask, ctx):
     signature = types.void(types.int64, code, types.int64, U, types.int64, preds, types.int64, types.int64, ctx)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context, builder, sig, args):
         pointers = [_data(context, builder, sig.args[k], args[k]) for k in (1, 3, 5, 8)]
         row = builder.mul(args[6], ir.Constant(args[6].type, PREDICATES))
         pointers[2] = builder.gep(pointers[2], [row])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -13,24 +12,24 @@ LANES = 32
 _BITS = np.arange(LANES, dtype=np.int64)
 
 
-def carray(array: Any, shape: Any) -> Any:
+def carray(array, shape):
     return array
 
 
-def load(array: Any, row: Any) -> Any:
+def load(array, row):
     return array.reshape(-1, LANES)[row].copy()
 
 
-def save(array: Any, row: Any, value: Any) -> None:
+def save(array, row, value):
     array.reshape(-1, LANES)[row] = value.view(array.dtype)
 
 
-def store(array: Any, row: Any, value: Any, mask: Any) -> None:
+def store(array, row, value, mask):
     np.copyto(array.reshape(-1, LANES)[row], value.view(array.dtype), where=lanes(mask))
 
 
-def _conversion(dtype: Any) -> Any:
-    def convert(x: Any) -> Any:
+def _conversion(dtype):
+    def convert(x):
         if isinstance(x, np.ndarray):
             return x.astype(dtype)
         return np.full(LANES, np.array(x).astype(dtype), dtype)
@@ -38,7 +37,7 @@ def _conversion(dtype: Any) -> Any:
     return convert
 
 
-def _reinterpretation(dtype: Any) -> Any:
+def _reinterpretation(dtype):
     return lambda x: x.view(dtype)
 
 
@@ -50,12 +49,12 @@ as_u64, as_i64, as_f64 = (_reinterpretation(t) for t in (np.uint64, np.int64, np
 sqrt, floor, ceil, trunc, rint, magnitude = np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.abs
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition, x, y):
     dtype = x.dtype if isinstance(x, np.ndarray) else y.dtype
     return np.where(condition, np.asarray(x).astype(dtype), np.asarray(y).astype(dtype))
 
 
-def fma(x: Any, y: Any, z: Any) -> Any:
+def fma(x, y, z):
     """`x * y + z` rounded once: for float32 the float64 sum is rounded to odd first."""
     if x.dtype == np.float64:
         return np.array([fma64(*t) for t in zip(x, y, z, strict=True)])
@@ -68,54 +67,54 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return np.where(inexact, odd, total).astype(np.float32)
 
 
-def count_ones(x: Any) -> Any:
+def count_ones(x):
     return np.bitwise_count(x).astype(x.dtype)
 
 
-def reverse_bits(x: Any) -> Any:
+def reverse_bits(x):
     for shift, pattern in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
         keep = np.uint32(pattern)
         x = ((x >> np.uint32(shift)) & keep) | ((x & keep) << np.uint32(shift))
     return x
 
 
-def leading_zeros(x: Any) -> Any:
+def leading_zeros(x):
     width = 8 * x.dtype.itemsize
     return np.array([width - int(v).bit_length() for v in x], x.dtype)
 
 
-def ordered(x: Any) -> Any:
+def ordered(x):
     return ~np.isnan(x)
 
 
-def lane_numbers() -> Any:
+def lane_numbers():
     return np.arange(LANES, dtype=np.int32)
 
 
-def element(x: Any, lane: Any) -> Any:
+def element(x, lane):
     return x[lane]
 
 
-def lanes(mask: Any) -> Any:
+def lanes(mask):
     return (np.int64(mask) >> _BITS & 1).astype(bool)
 
 
-def mask_of(condition: Any) -> Any:
+def mask_of(condition):
     return np.int64((condition.astype(np.int64) << _BITS).sum())
 
 
 @lru_cache
-def _spread_sources(group: int, thread: int, first: int) -> Any:
+def _spread_sources(group: int, thread: int, first: int):
     lane = np.arange(LANES)
     return (lane // 4 * group + lane % 4 * thread + first) % LANES
 
 
-def spread(x: Any, group: int, thread: int, first: int) -> Any:
+def spread(x, group: int, thread: int, first: int):
     return x[_spread_sources(group, thread, first)]
 
 
-def _gather(size: int) -> Any:
-    def gather(memory: Any, offset: Any, mask: Any) -> Any:
+def _gather(size: int):
+    def gather(memory, offset, mask):
         result, active = np.zeros(LANES, np.uint32), lanes(mask)
         elements = memory[offset[active, None] + np.arange(size)]
         result[active] = np.ascontiguousarray(elements).view(f"<u{size}")[:, 0]
@@ -124,8 +123,8 @@ def _gather(size: int) -> Any:
     return gather
 
 
-def _scatter(size: int) -> Any:
-    def scatter(memory: Any, offset: Any, value: Any, mask: Any) -> None:
+def _scatter(size: int):
+    def scatter(memory, offset, value, mask):
         active = lanes(mask)
         elements = np.ascontiguousarray(value[active]).view(np.uint8).reshape(-1, 4)
         memory[offset[active, None] + np.arange(size)] = elements[:, :size]
@@ -137,5 +136,5 @@ gather8, gather16, gather32 = _gather(1), _gather(2), _gather(4)
 scatter8, scatter16, scatter32 = _scatter(1), _scatter(2), _scatter(4)
 
 
-def permute(x: Any, source: Any) -> Any:
+def permute(x, source):
     return x[source]

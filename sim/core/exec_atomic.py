@@ -6,8 +6,6 @@ values and (filled by `apply_atomic`) the old values, each as bits.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim._jit import bits_to_f32, bits_to_f64, f32_to_bits, f64_to_bits, jit
@@ -19,7 +17,7 @@ ADDRESS, OPERAND, COMPARE, OLD = range(4)  #: rows of `data`
 
 
 @jit
-def gather_operand(code: Any, pc: Any, U: Any, base: Any, data: Any) -> None:
+def gather_operand(code, pc, U, base, data):
     """Fill `data[OPERAND]` and `data[COMPARE]` from the rows at b and c of an ATOM or RED."""
     wide = code[pc, Col.WIDTH] == 8
     b, c = row_of(code[pc, Col.B], base), row_of(code[pc, Col.C], base)
@@ -32,7 +30,7 @@ def gather_operand(code: Any, pc: Any, U: Any, base: Any, data: Any) -> None:
 
 
 @jit
-def scatter_result(code: Any, pc: Any, U: Any, base: Any, mask: Any, data: Any) -> None:
+def scatter_result(code, pc, U, base, mask, data):
     """Write the old values to an ATOM's destination."""
     d = row_of(code[pc, Col.D], base)
     for lane in range(WARP_SIZE):
@@ -43,7 +41,7 @@ def scatter_result(code: Any, pc: Any, U: Any, base: Any, mask: Any, data: Any) 
 
 
 @jit
-def apply_atomic(x: Any, width: Any, mask: Any, data: Any, origin: Any, memory: Any) -> None:
+def apply_atomic(x, width, mask, data, origin, memory):
     """Perform an atomic on `memory`, lane after lane, and fill `data[OLD]`.
 
     `x` is the instruction's X (AtomicOp | NumberType << 4), `width` its bytes a lane: 2
@@ -65,7 +63,7 @@ def apply_atomic(x: Any, width: Any, mask: Any, data: Any, origin: Any, memory: 
 
 
 @jit
-def _modified(operation: Any, kind: Any, width: Any, old: Any, operand: Any, compare: Any) -> Any:
+def _modified(operation, kind, width, old, operand, compare):
     """The bits that replace `old`."""
     if operation == AtomicOp.EXCH:
         return operand
@@ -92,7 +90,7 @@ def _modified(operation: Any, kind: Any, width: Any, old: Any, operand: Any, com
 
 
 @jit
-def _integer(operation: Any, signed: Any, width: Any, old: Any, operand: Any) -> Any:
+def _integer(operation, signed, width, old, operand):
     """ADD, MIN, MAX, INC and DEC of `width` bytes."""
     if operation == AtomicOp.ADD:
         return np.int64(np.uint64(old) + np.uint64(operand))
@@ -110,7 +108,7 @@ def _integer(operation: Any, signed: Any, width: Any, old: Any, operand: Any) ->
 
 
 @jit
-def _extreme(operation: Any, old: Any, operand: Any) -> Any:
+def _extreme(operation, old, operand):
     """Whether MIN or MAX keeps `old`; a number wins against a NaN."""
     if old != old or operand != operand:
         return operand != operand
@@ -118,7 +116,7 @@ def _extreme(operation: Any, old: Any, operand: Any) -> Any:
 
 
 @jit
-def _single(operation: Any, old: Any, operand: Any) -> Any:
+def _single(operation, old, operand):
     if operation == AtomicOp.ADD:
         total = bits_to_f32(old) + bits_to_f32(operand)
         return f32_to_bits(np.float32(total)) if total == total else np.uint32(0x7FFFFFFF)
@@ -126,14 +124,14 @@ def _single(operation: Any, old: Any, operand: Any) -> Any:
 
 
 @jit
-def _double(operation: Any, old: Any, operand: Any) -> Any:
+def _double(operation, old, operand):
     if operation == AtomicOp.ADD:
         return f64_to_bits(bits_to_f64(old) + bits_to_f64(operand))
     return old if _extreme(operation, bits_to_f64(old), bits_to_f64(operand)) else operand
 
 
 @jit
-def _half(operation: Any, kind: Any, old: Any, operand: Any) -> Any:
+def _half(operation, kind, old, operand):
     """One 16-bit float, as int64 bits; two halves add exactly in double precision before they are rounded."""
     bf16 = kind == NumberType.BF16
     left, right = half_value(old, bf16), half_value(operand, bf16)

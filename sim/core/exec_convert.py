@@ -6,8 +6,6 @@ as `sim.isa.NumberType`. 64-bit numbers take two rows; 16-bit floats the low hal
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.halves import half_row, packed, to_half
 from sim.core.operands import float_source, pair, store_pair
 from sim.core.rounding import canonical, directed, flushed, single_to_odd
@@ -38,7 +36,7 @@ DOUBLE_NAN = 0xFFF8000000000000  #: the NaN that float64 instructions produce
 
 
 @row_function
-def _read_float(U: Any, a: Any, kind: Any, smod: Any, flags: Any) -> Any:
+def _read_float(U, a, kind, smod, flags):
     """A number of any float type as float64, which holds it exactly."""
     if kind == NumberType.F64:
         value = as_f64(pair(U, a))
@@ -57,7 +55,7 @@ def _read_float(U: Any, a: Any, kind: Any, smod: Any, flags: Any) -> Any:
 
 
 @row_function
-def _write_float(U: Any, d: Any, kind: Any, value: Any, rounding: Any, flags: Any, mask: Any) -> None:
+def _write_float(U, d, kind, value, rounding, flags, mask):
     """A float64 row, rounded to any float type."""
     if kind == NumberType.F64:
         store_pair(U, d, where(ordered(value), as_u64(value), DOUBLE_NAN), mask)
@@ -71,7 +69,7 @@ def _write_float(U: Any, d: Any, kind: Any, value: Any, rounding: Any, flags: An
 
 
 @row_function
-def _to_integral(value: Any, rounding: Any) -> Any:
+def _to_integral(value, rounding):
     if rounding == Rounding.RN:
         return rint(value)
     if rounding == Rounding.RZ:
@@ -80,7 +78,7 @@ def _to_integral(value: Any, rounding: Any) -> Any:
 
 
 @row_function
-def float_to_float(U: Any, op: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
+def float_to_float(U, op, d, a, smod, x, flags, mask):
     """F2F, and FRND, which rounds to a whole number."""
     rounding = (x >> 8) & 3
     value = _read_float(U, a, x & 15, smod, flags)
@@ -92,7 +90,7 @@ def float_to_float(U: Any, op: Any, d: Any, a: Any, smod: Any, x: Any, flags: An
 
 
 @row_function
-def float_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
+def float_to_integer(U, d, a, smod, x, flags, mask):
     """F2I: rounded, then saturated. A NaN gives 0, or the sign bit alone when either side has 64 bits (PTX, cvt)."""
     source, target = x & 15, (x >> 4) & 15
     value = _to_integral(_read_float(U, a, source, smod, flags), (x >> 8) & 3)
@@ -117,7 +115,7 @@ def float_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask
 
 
 @row_function
-def _extended(value: Any, kind: Any) -> Any:
+def _extended(value, kind):
     """The low bits of a uint64 row that an integer type holds, extended to 64 bits by its sign."""
     unused = u64(64 - (8 << (kind >> 1)))
     moved = value << unused
@@ -125,7 +123,7 @@ def _extended(value: Any, kind: Any) -> Any:
 
 
 @row_function
-def _read_integer(U: Any, a: Any, kind: Any, smod: Any) -> Any:
+def _read_integer(U, a, kind, smod):
     """A number of any integer type, as uint64 bits extended by its sign."""
     value = pair(U, a) if kind == NumberType.U64 or kind == NumberType.S64 else u64(load(U, a))
     value = _extended(value, kind)
@@ -137,7 +135,7 @@ def _read_integer(U: Any, a: Any, kind: Any, smod: Any) -> Any:
 
 
 @row_function
-def integer_to_float(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
+def integer_to_float(U, d, a, smod, x, flags, mask):
     """I2F, rounded once from the exact integer. A 64-bit integer to float64 always rounds to nearest."""
     source, target = x & 15, (x >> 4) & 15
     value = _read_integer(U, a, source, smod)
@@ -152,7 +150,7 @@ def integer_to_float(U: Any, d: Any, a: Any, smod: Any, x: Any, flags: Any, mask
 
 
 @row_function
-def integer_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, mask: Any) -> None:
+def integer_to_integer(U, d, a, smod, x, mask):
     """I2I: the low bits of the source, or with saturation the nearest value that the destination holds."""
     source, target = x & 15, (x >> 4) & 15
     value = _read_integer(U, a, source, smod)
@@ -175,7 +173,7 @@ def integer_to_integer(U: Any, d: Any, a: Any, smod: Any, x: Any, mask: Any) -> 
 
 
 @row_function
-def pack_halves(U: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, mask: Any) -> None:
+def pack_halves(U, d, a, b, smod, x, mask):
     """F2FP: float32 a to the high half, b to the low half; X = type of the halves | rounding << 8."""
     bf16, rounding = x & 15 == NumberType.BF16, (x >> 8) & 3
     high = to_half(float_source(U, a, smod), bf16, rounding)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.exec_convert import DOUBLE_NAN
 from sim.core.operands import combined_pair, compared, double_source, store_pair
 from sim.core.rounding import stepped
@@ -12,7 +10,7 @@ from sim.isa import Op
 
 
 @row_function
-def double_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, mask: Any) -> None:
+def double_arithmetic(U, op, d, a, b, c, smod, x, mask):
     """DADD, DMUL, DFMA; X = rounding."""
     p, q, r = double_source(U, a, smod), double_source(U, b, smod >> 1), double_source(U, c, smod >> 2)
     if op == Op.DADD:
@@ -27,7 +25,7 @@ def double_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any
 
 
 @row_function
-def _directed_double(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: Any) -> Any:
+def _directed_double(op, p, q, r, nearest, rounding):
     """A result in a directed rounding mode: the sign of what the nearest one lost says which neighbour it is."""
     if op == Op.DADD:
         product, lost, addend = p, p * 0.0, q
@@ -43,7 +41,7 @@ def _directed_double(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: An
 
 
 @row_function
-def double_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any) -> Any:
+def double_comparison(U, a, b, smod, x, pa):
     """DSETP: X = comparison | boolean << 4."""
     p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
     unordered = mask_of(~(ordered(p) & ordered(q)))
@@ -52,7 +50,7 @@ def double_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any) -> Any
 
 
 @row_function
-def double_minimum(U: Any, d: Any, a: Any, b: Any, smod: Any, pa: Any, mask: Any) -> None:
+def double_minimum(U, d, a, b, smod, pa, mask):
     """DMNMX: PA minimum, else maximum; a number wins against a NaN, and -0 is less than 0."""
     p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
     least = lanes(pa)

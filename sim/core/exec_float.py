@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.operands import combined_pair, compared, float_source
 from sim.core.rounding import canonical, directed, flushed
 from sim.core.rows import (
@@ -29,7 +27,7 @@ COMPARE_FTZ_BIT, ONE_BIT = 256, 512  #: of X in FSETP and FSET: FSET's true is 1
 
 
 @row_function
-def float_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
+def float_arithmetic(U, op, d, a, b, c, smod, x, flags, mask):
     """FADD, FMUL, FFMA: X = rounding | flush subnormals << 2 | saturate to [0, 1] << 3."""
     p, q, r = float_source(U, a, smod), float_source(U, b, smod >> 1), float_source(U, c, smod >> 2)
     flush = x & FTZ_BIT or flags & FLAG_FTZ
@@ -51,7 +49,7 @@ def float_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any,
 
 
 @row_function
-def _directed_result(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: Any) -> Any:
+def _directed_result(op, p, q, r, nearest, rounding):
     """The result of FADD, FMUL or FFMA in a directed rounding mode."""
     left, right = f64(p), f64(q)
     if op == Op.FADD:
@@ -63,7 +61,7 @@ def _directed_result(op: Any, p: Any, q: Any, r: Any, nearest: Any, rounding: An
 
 
 @row_function
-def float_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: Any) -> Any:
+def float_comparison(U, a, b, smod, x, flags, pa):
     """FSETP and FSET: X = comparison | boolean << 4 | flush subnormals << 8."""
     p, q = float_source(U, a, smod), float_source(U, b, smod >> 1)
     if x & COMPARE_FTZ_BIT or flags & FLAG_FTZ:
@@ -74,13 +72,13 @@ def float_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: 
 
 
 @row_function
-def float_set(U: Any, d: Any, x: Any, value: Any, mask: Any) -> None:
+def float_set(U, d, x, value, mask):
     """FSET: all ones, or 1.0, where a comparison held."""
     store(U, d, u32(lanes(value)) * (u32(0x3F800000) if x & ONE_BIT else u32(0xFFFFFFFF)), mask)
 
 
 @row_function
-def float_selection(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, flags: Any, pa: Any, mask: Any) -> None:
+def float_selection(U, op, d, a, b, smod, x, flags, pa, mask):
     """FSEL and FMNMX (PA: minimum; X bit 0: a NaN wins, else a number does)."""
     p, q = float_source(U, a, smod), float_source(U, b, smod >> 1)
     if op == Op.FSEL:
@@ -100,7 +98,7 @@ def float_selection(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, 
 
 
 @row_function
-def division_check(U: Any, a: Any, b: Any, smod: Any) -> Any:
+def division_check(U, a, b, smod):
     """FCHK: lanes whose a / b the fast path (reciprocal, multiply, two corrections) might get wrong.
 
     That is where the quotient, its reciprocal or a residue may leave the normal range:
@@ -114,7 +112,7 @@ def division_check(U: Any, a: Any, b: Any, smod: Any) -> Any:
 
 
 @row_function
-def swizzled_sum(U: Any, d: Any, a: Any, b: Any, x: Any, mask: Any) -> None:
+def swizzled_sum(U, d, a, b, x, mask):
     """FSWZADD: by two bits of X for each lane of a quad, a + b, a - b, b - a or b."""
     p, q = as_f32(load(U, a)), as_f32(load(U, b))
     choice = (u32(x) >> (u32(lane_numbers() & 3) << 1)) & 3

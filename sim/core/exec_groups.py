@@ -12,8 +12,6 @@ that the core that calls it need not be optimised together with it. All take
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim._jit import jit
 from sim.core.context import CTX_SIZE
 from sim.core.exec_convert import (
@@ -65,7 +63,7 @@ CTX_SHAPE = (CTX_SIZE,)
 
 
 @jit
-def optional_predicate(preds: Any, predicate: Any) -> Any:
+def optional_predicate(preds, predicate):
     """A predicate that is an optional extra input: PT and UPT, the defaults, stand for none."""
     if predicate == PT or predicate == UPT:
         return 0
@@ -73,20 +71,20 @@ def optional_predicate(preds: Any, predicate: Any) -> Any:
 
 
 @jit
-def written_lanes(flags: Any, mask: Any) -> Any:
+def written_lanes(flags, mask):
     """Lanes whose destination changes: a uniform register is the same in all lanes."""
     return FULL_MASK if flags & FLAG_UNIFORM else mask
 
 
 @jit
-def write_predicates(code: Any, pc: Any, preds: Any, pd: Any, pe: Any, mask: Any) -> None:
+def write_predicates(code, pc, preds, pd, pe, mask):
     """Both predicate results."""
     write_predicate(preds, code[pc, Col.PD], pd, mask)
     write_predicate(preds, code[pc, Col.PE], pe, mask)
 
 
 @jit
-def integer_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def integer_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """MOV to IABS, IDP, IMUL."""
     code, preds = carray(code_at, CODE_SHAPE), carray(preds_at, PREDICATE_SHAPE)
     op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
@@ -114,7 +112,7 @@ def integer_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask:
 
 
 @jit
-def warp_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def warp_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """POPC to CSET without IDP and IMUL: bits of a word, and what needs the whole warp."""
     code, preds = carray(code_at, CODE_SHAPE), carray(preds_at, PREDICATE_SHAPE)
     op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
@@ -152,7 +150,7 @@ def warp_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: An
 
 
 @jit
-def float_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def float_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """FADD to FCHK, FSWZADD: float32."""
     code, preds = carray(code_at, CODE_SHAPE), carray(preds_at, PREDICATE_SHAPE)
     op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
@@ -177,7 +175,7 @@ def float_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: A
 
 
 @jit
-def conversion_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def conversion_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """MUFU, I2F to F2FP: special functions and conversions."""
     code = carray(code_at, CODE_SHAPE)
     op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
@@ -197,7 +195,7 @@ def conversion_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, ma
 
 
 @jit
-def half_and_double_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def half_and_double_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """HADD2 to HSET2, DADD to DMNMX."""
     code, preds = carray(code_at, CODE_SHAPE), carray(preds_at, PREDICATE_SHAPE)
     op, x, smod, flags = code[pc, Col.OP], code[pc, Col.X], code[pc, Col.SMOD], code[pc, Col.FLAGS]
@@ -221,7 +219,7 @@ def half_and_double_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: An
 
 
 @jit
-def tensor_group(code_at: Any, pc: Any, U: Any, base: Any, preds_at: Any, mask: Any, ctx_at: Any) -> None:
+def tensor_group(code_at, pc, U, base, preds_at, mask, ctx_at):
     """HMMA, IMMA, DMMA, MOVM."""
     code = carray(code_at, CODE_SHAPE)
     op, x = code[pc, Col.OP], code[pc, Col.X]

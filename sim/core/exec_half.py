@@ -7,8 +7,6 @@ twice, 2 the high half twice.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.halves import HALF_NAN, half_row, packed, round_to_half
 from sim.core.operands import combined_pair, compared
 from sim.core.rounding import canonical, flushed, sum_to_odd
@@ -24,7 +22,7 @@ NAN_BIT = 1 << 20  #: HMNMX2: a NaN wins
 
 
 @row_function
-def _half_source(U: Any, row: Any, high: Any, selector: Any, modifiers: Any, bf16: Any, flush: Any) -> Any:
+def _half_source(U, row, high, selector, modifiers, bf16, flush):
     """One half of a packed operand as float32."""
     bits = load(U, row)
     if selector == 2 or (selector == 0 and high):
@@ -40,7 +38,7 @@ def _half_source(U: Any, row: Any, high: Any, selector: Any, modifiers: Any, bf1
 
 
 @row_function
-def _half_result(U: Any, op: Any, a: Any, b: Any, c: Any, high: Any, smod: Any, x: Any, flush: Any) -> Any:
+def _half_result(U, op, a, b, c, high, smod, x, flush):
     """One half's result of HADD2, HMUL2 or HFMA2, as float32 that one more rounding makes right."""
     bf16 = x & 1 != 0
     p = _half_source(U, a, high, (x >> 4) & 3, smod, bf16, flush)
@@ -59,7 +57,7 @@ def _half_result(U: Any, op: Any, a: Any, b: Any, c: Any, high: Any, smod: Any, 
 
 
 @row_function
-def half_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, flags: Any, mask: Any) -> None:
+def half_arithmetic(U, op, d, a, b, c, smod, x, flags, mask):
     """HADD2, HMUL2, HFMA2."""
     bf16, flush = x & 1 != 0, flags & FLAG_FTZ != 0
     low = _half_result(U, op, a, b, c, False, smod, x, flush)
@@ -77,7 +75,7 @@ def half_arithmetic(U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, 
 
 
 @row_function
-def _half_hits(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any) -> Any:
+def _half_hits(U, a, b, high, smod, x):
     """Lanes for which one half's comparison holds."""
     p = _half_source(U, a, high, (x >> 4) & 3, smod, x & 1 != 0, False)
     q = _half_source(U, b, high, (x >> 6) & 3, smod >> 1, x & 1 != 0, False)
@@ -87,7 +85,7 @@ def _half_hits(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any) -> Any:
 
 
 @row_function
-def half_comparison(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, mask: Any) -> Any:
+def half_comparison(U, op, d, a, b, smod, x, pa, mask):
     """HSETP2: PD of the low halves, PE of the high ones (or both together). HSET2 writes them as numbers."""
     boolean = (x >> BOOLEAN_SHIFT) & 3
     low, high = _half_hits(U, a, b, False, smod, x), _half_hits(U, a, b, True, smod, x)
@@ -103,7 +101,7 @@ def half_comparison(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, 
 
 
 @row_function
-def _half_extreme(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any, least: Any) -> Any:
+def _half_extreme(U, a, b, high, smod, x, least):
     """One half of HMNMX2, as 16 bits."""
     bf16 = x & 1 != 0
     p = _half_source(U, a, high, (x >> 4) & 3, smod, bf16, False)
@@ -117,7 +115,7 @@ def _half_extreme(U: Any, a: Any, b: Any, high: Any, smod: Any, x: Any, least: A
 
 
 @row_function
-def half_minimum(U: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, mask: Any) -> None:
+def half_minimum(U, d, a, b, smod, x, pa, mask):
     """HMNMX2: PA minimum, else maximum."""
     least = lanes(pa)
     low, high = _half_extreme(U, a, b, False, smod, x, least), _half_extreme(U, a, b, True, smod, x, least)

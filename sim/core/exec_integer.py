@@ -6,8 +6,6 @@ lanes for which the instruction's predicate results PD and PE are true.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim.core.operands import combined_pair, compared, integer_source, pair, store_pair
@@ -42,7 +40,7 @@ from sim.isa import (
 
 
 @row_function
-def _addend(U: Any, row: Any, modifiers: Any) -> Any:
+def _addend(U, row, modifiers):
     """A 32-bit addend in 64 bits; a negated one is its complement plus one, so that subtraction carries."""
     x = u64(load(U, row))
     if modifiers & SMOD_NEG_A:
@@ -53,7 +51,7 @@ def _addend(U: Any, row: Any, modifiers: Any) -> Any:
 
 
 @row_function
-def _wide_product(U: Any, a: Any, b: Any, smod: Any, flags: Any) -> Any:
+def _wide_product(U, a, b, smod, flags):
     """The 64-bit product of two 32-bit rows, as uint64."""
     x, y = load(U, a), load(U, b)
     product = as_u64(i64(as_i32(x)) * i64(as_i32(y))) if flags & FLAG_SIGNED else u64(x) * u64(y)
@@ -63,9 +61,7 @@ def _wide_product(U: Any, a: Any, b: Any, smod: Any, flags: Any) -> Any:
 
 
 @row_function
-def integer_arithmetic(
-    U: Any, op: Any, d: Any, a: Any, b: Any, c: Any, nc: Any, smod: Any, x: Any, flags: Any, pa: Any, pb: Any, mask: Any
-) -> Any:
+def integer_arithmetic(U, op, d, a, b, c, nc, smod, x, flags, pa, pb, mask):
     """IADD3, IMAD and its kin, LEA, LEA.HI. `pa` and `pb` are carries in; PD and PE carries out."""
     pd = pe = 0
     if op == Op.IADD3:
@@ -111,9 +107,7 @@ def integer_arithmetic(
 
 
 @row_function
-def integer_selection(
-    U: Any, op: Any, d: Any, nd: Any, a: Any, b: Any, c: Any, smod: Any, x: Any, pa: Any, mask: Any
-) -> None:
+def integer_selection(U, op, d, nd, a, b, c, smod, x, pa, mask):
     """MOV, SEL, IMNMX, IABS, IDP."""
     if op == Op.MOV:
         for word in range(nd):
@@ -132,7 +126,7 @@ def integer_selection(
 
 
 @row_function
-def _dot_bytes(left: Any, right: Any, x: Any) -> Any:
+def _dot_bytes(left, right, x):
     """Sum of four byte products; X bit 0: `left` unsigned, bit 1: `right` unsigned."""
     total = left & 0
     for byte in range(4):
@@ -146,7 +140,7 @@ def _dot_bytes(left: Any, right: Any, x: Any) -> Any:
 
 
 @row_function
-def integer_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, pb: Any) -> Any:
+def integer_comparison(U, a, b, smod, x, pa, pb):
     """ISETP: X = comparison | boolean << 4 | unsigned << 8 | extended << 9; `pb` is the low words' result with .EX."""
     left, right = integer_source(U, a, smod), integer_source(U, b, smod >> 1)
     equal = mask_of(left == right)
@@ -160,7 +154,7 @@ def integer_comparison(U: Any, a: Any, b: Any, smod: Any, x: Any, pa: Any, pb: A
 
 
 @row_function
-def logic3(U: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, table: Any, pa: Any, mask: Any) -> Any:
+def logic3(U, d, a, b, c, smod, table, pa, mask):
     """LOP3: bit i of the result is bit (a_i, b_i, c_i) of the table. PD: any bit set, or PA."""
     p, q, r = integer_source(U, a, smod), integer_source(U, b, smod >> 1), integer_source(U, c, smod >> 2)
     low, high = _by_two_bits(q, r, table), _by_two_bits(q, r, table >> 4)
@@ -170,20 +164,20 @@ def logic3(U: Any, d: Any, a: Any, b: Any, c: Any, smod: Any, table: Any, pa: An
 
 
 @row_function
-def _by_two_bits(q: Any, r: Any, table: Any) -> Any:
+def _by_two_bits(q, r, table):
     """The four-entry table at each bit of (q, r)."""
     low, high = _by_one_bit(r, table), _by_one_bit(r, table >> 2)
     return low ^ (q & (low ^ high))
 
 
 @row_function
-def _by_one_bit(r: Any, table: Any) -> Any:
+def _by_one_bit(r, table):
     zero, one = u32(-(table & 1)), u32(-((table >> 1) & 1))
     return zero ^ (r & (zero ^ one))
 
 
 @row_function
-def funnel_shift(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
+def funnel_shift(U, d, a, b, c, x, mask):
     """SHF: the 64-bit c:a shifted by b, one word of it; X = ShiftMode bits."""
     whole = u64(load(U, a)) | (u64(load(U, c)) << 32)
     amount = load(U, b)
@@ -218,7 +212,7 @@ _PERMUTE_SELECTORS = np.array(
 
 
 @row_function
-def permute_bytes(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
+def permute_bytes(U, d, a, b, c, x, mask):
     """PRMT: four bytes of c:a, chosen by b's nibbles (bit 3: its sign); X: 0, or a mode 1..6 as PTX lists them."""
     whole = u64(load(U, a)) | (u64(load(U, c)) << 32)
     selector = load(U, b)
@@ -237,7 +231,7 @@ def permute_bytes(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> 
 
 
 @row_function
-def integer_bits(U: Any, op: Any, d: Any, a: Any, b: Any, smod: Any, x: Any, mask: Any) -> None:
+def integer_bits(U, op, d, a, b, smod, x, mask):
     """POPC, FLO, BREV, SGXT, BMSK."""
     value = integer_source(U, a, smod)
     if op == Op.POPC:

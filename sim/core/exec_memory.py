@@ -6,8 +6,6 @@ bounds and alignment first; atomics are in `sim.core.exec_atomic`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim._jit import jit
@@ -47,7 +45,7 @@ __all__ = [
 
 
 @jit
-def _address_part(U: Any, row: Any, words: Any) -> Any:
+def _address_part(U, row, words):
     """A 32-bit or 64-bit operand of an address, as int64."""
     low = u64(load_row(U, row))
     if words == 2:
@@ -56,7 +54,7 @@ def _address_part(U: Any, row: Any, words: Any) -> Any:
 
 
 @jit
-def effective_addresses(code: Any, pc: Any, U: Any, base: Any, addr: Any, source: Any) -> None:
+def effective_addresses(code, pc, U, base, addr, source):
     """Fill `addr` (int64[32]) with the byte addresses of all lanes: operand a, plus Y.
 
     A load may name a further, uniform, part of the address at b, and a store at c. A
@@ -80,7 +78,7 @@ def effective_addresses(code: Any, pc: Any, U: Any, base: Any, addr: Any, source
 
 
 @jit
-def first_misaligned(addr: Any, mask: Any, width: Any) -> Any:
+def first_misaligned(addr, mask, width):
     """The first lane of `mask` whose address is no multiple of `width` bytes; -1 when there is none."""
     crooked = mask & mask_of((load_row(addr, 0) & i64(width - 1)) != 0)
     if crooked:
@@ -91,7 +89,7 @@ def first_misaligned(addr: Any, mask: Any, width: Any) -> Any:
 
 
 @jit
-def load(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: Any, memory: Any) -> None:
+def load(code, pc, U, base, mask, addr, origin, memory):
     """LD: `Col.WIDTH` bytes a lane into one, two or four rows; narrow loads extend by FLAG_SIGNED."""
     d, width = row_of(code[pc, Col.D], base), code[pc, Col.WIDTH]
     offset = load_row(addr, 0) - i64(origin)
@@ -108,7 +106,7 @@ def load(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: An
 
 
 @jit
-def store(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: Any, memory: Any) -> None:
+def store(code, pc, U, base, mask, addr, origin, memory):
     """ST: `Col.WIDTH` bytes a lane from rows at b; where lanes meet, the highest lane's value stays."""
     b, width = row_of(code[pc, Col.B], base), code[pc, Col.WIDTH]
     offset = load_row(addr, 0) - i64(origin)
@@ -122,9 +120,7 @@ def store(code: Any, pc: Any, U: Any, base: Any, mask: Any, addr: Any, origin: A
 
 
 @jit
-def copy_async(
-    mask: Any, reading: Any, width: Any, addr: Any, source: Any, origin: Any, memory: Any, shared: Any
-) -> None:
+def copy_async(mask, reading, width, addr, source, origin, memory, shared):
     """LDGSTS: `width` bytes a lane from `memory` at `source` to `shared` at `addr`.
 
     Lanes of `mask` outside `reading` write zeros.
@@ -135,13 +131,13 @@ def copy_async(
 
 
 @jit
-def _matrix_element(addr: Any, matrix: Any, row: Any, column: Any) -> Any:
+def _matrix_element(addr, matrix, row, column):
     """Byte address of an element of an 8x8 matrix of 16-bit elements whose rows lanes 8 m to 8 m + 7 point at."""
     return addr[8 * matrix + row] + 2 * column
 
 
 @jit
-def load_matrix(code: Any, pc: Any, U: Any, base: Any, addr: Any, memory: Any) -> None:
+def load_matrix(code, pc, U, base, addr, memory):
     """LDSM: `Col.WIDTH` 8x8 matrices of 16-bit elements, row r of matrix m at the address in lane 8 m + r.
 
     Lane 4 r + t receives elements (r, 2 t) and (r, 2 t + 1); transposed (X = 1), elements (2 t, r) and (2 t + 1, r).
@@ -162,7 +158,7 @@ def load_matrix(code: Any, pc: Any, U: Any, base: Any, addr: Any, memory: Any) -
 
 
 @jit
-def store_matrix(code: Any, pc: Any, U: Any, base: Any, addr: Any, memory: Any) -> None:
+def store_matrix(code, pc, U, base, addr, memory):
     """STSM: the inverse of LDSM, from rows at b."""
     b = row_of(code[pc, Col.B], base)
     transposed = code[pc, Col.X] & 1

@@ -9,7 +9,6 @@ operands and results are the hardware's.
 from __future__ import annotations
 
 from math import factorial, log, pi
-from typing import Any
 
 from sim.core.operands import float_source
 from sim.core.rounding import canonical, flushed
@@ -43,7 +42,7 @@ _SQRT2 = 2.0**0.5
 
 
 @row_function
-def _polynomial(coefficients: Any, x: Any) -> Any:
+def _polynomial(coefficients, x):
     total = x * 0.0
     for coefficient in coefficients:
         total = total * x + coefficient
@@ -51,7 +50,7 @@ def _polynomial(coefficients: Any, x: Any) -> Any:
 
 
 @row_function
-def _exp2(x: Any) -> Any:
+def _exp2(x):
     """2**x for float64 rows; powers beyond float32's range give 2**200 and 2**-200."""
     bounded = where(x > 200.0, 200.0, where(x < -200.0, -200.0, where(ordered(x), x, 0.0)))
     whole = rint(bounded)
@@ -60,7 +59,7 @@ def _exp2(x: Any) -> Any:
 
 
 @row_function
-def _log2(x: Any) -> Any:
+def _log2(x):
     """log2 for float64 rows of normal numbers; special operands give what they should."""
     bits = as_u64(x)
     exponent = f64(as_i64((bits >> 52) & 0x7FF)) - 1023.0
@@ -75,7 +74,7 @@ def _log2(x: Any) -> Any:
 
 
 @row_function
-def _sin_turns(x: Any, quarter: Any) -> Any:
+def _sin_turns(x, quarter):
     """sin(2 pi (x + quarter / 4)) for float64 rows; the reduction is exact."""
     part = x - rint(x)
     nearest = rint(part * 4.0)
@@ -87,7 +86,7 @@ def _sin_turns(x: Any, quarter: Any) -> Any:
 
 
 @row_function
-def _tanh(x: Any) -> Any:
+def _tanh(x):
     size = magnitude(x)
     value = 1.0 - 2.0 / (_exp2(size * _TWO_LOG2_E) + 1.0)
     square = size * size
@@ -97,7 +96,7 @@ def _tanh(x: Any) -> Any:
 
 
 @row_function
-def _high_word(U: Any, a: Any, root: Any) -> Any:
+def _high_word(U, a, root):
     """High word of the reciprocal, or reciprocal root, of the float64 whose high word is at `a`."""
     x = as_f64(u64(load(U, a)) << 32)
     result = 1.0 / (sqrt(x) if root else x)
@@ -106,7 +105,7 @@ def _high_word(U: Any, a: Any, root: Any) -> Any:
 
 
 @row_function
-def special_function(U: Any, d: Any, a: Any, smod: Any, function: Any, mask: Any) -> None:
+def special_function(U, d, a, smod, function, mask):
     """MUFU. SIN and COS take their argument in turns, as the hardware does."""
     if function == MufuFunction.RCP64H or function == MufuFunction.RSQ64H:
         store(U, d, _high_word(U, a, function == MufuFunction.RSQ64H), mask)

@@ -12,8 +12,6 @@ the hardware adds a block of terms at once, without intermediate roundings.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.exec_convert import DOUBLE_NAN
 from sim.core.halves import half_row, packed, round_to_half
 from sim.core.operands import pair, store_pair
@@ -45,7 +43,7 @@ SATURATE_BIT = 1 << 18  #: IMMA: sums saturate
 
 
 @row_function
-def _pair_step(even: Any, odd: Any, a: Any, b: Any) -> Any:
+def _pair_step(even, odd, a, b):
     """Add the four terms of one element of register a (rows of A) and b (columns of B) to two accumulator rows."""
     p = spread(a, 4, 0, 0)
     even, odd = fma(p, spread(b, 0, 8, 0), even), fma(p, spread(b, 0, 8, 4), odd)
@@ -58,7 +56,7 @@ def _pair_step(even: Any, odd: Any, a: Any, b: Any) -> Any:
 
 
 @row_function
-def _step(sums: Any, top: Any, bottom: Any, b: Any) -> Any:
+def _step(sums, top, bottom, b):
     """`_pair_step` for both registers of A: rows g and rows g + 8."""
     first, second = _pair_step(sums[0], sums[1], top, b)
     third, fourth = _pair_step(sums[2], sums[3], bottom, b)
@@ -66,7 +64,7 @@ def _step(sums: Any, top: Any, bottom: Any, b: Any) -> Any:
 
 
 @row_function
-def _block(sums: Any, top: Any, bottom: Any, b: Any, kind: Any) -> Any:
+def _block(sums, top, bottom, b, kind):
     """The terms of one register of B with the two of A that match it; each holds one or two elements a lane."""
     if kind == NumberType.TF32:
         return _step(sums, as_f32(top & 0xFFFFE000), as_f32(bottom & 0xFFFFE000), as_f32(b & 0xFFFFE000))
@@ -76,7 +74,7 @@ def _block(sums: Any, top: Any, bottom: Any, b: Any, kind: Any) -> Any:
 
 
 @row_function
-def float_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
+def float_product(U, d, a, b, c, x, mask):
     """HMMA: m16n8k8 and k16 of float16 or bfloat16, m16n8k4 and k8 of TF32.
 
     X = MmaShape | type << 8 | float16 accumulators << 16.
@@ -106,14 +104,14 @@ def float_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> 
 
 
 @row_function
-def _byte(bits: Any, index: Any, signed: Any) -> Any:
+def _byte(bits, index, signed):
     """One byte of a uint32 row as an int32 number."""
     value = (bits >> (8 * index)) & 0xFF
     return as_i32((value ^ 0x80) - 0x80) if signed else as_i32(value)
 
 
 @row_function
-def _integer_pair(U: Any, a: Any, b: Any, index: Any, a_signed: Any, b_signed: Any) -> Any:
+def _integer_pair(U, a, b, index, a_signed, b_signed):
     """Sums of the four terms of byte `index` of registers a and b, for two accumulator rows."""
     p, q = _byte(load(U, a), index, a_signed), _byte(load(U, b), index, b_signed)
     left = spread(p, 4, 0, 0)
@@ -127,7 +125,7 @@ def _integer_pair(U: Any, a: Any, b: Any, index: Any, a_signed: Any, b_signed: A
 
 
 @row_function
-def _integer_sum(total: Any, products: Any, saturate: Any) -> Any:
+def _integer_sum(total, products, saturate):
     """An accumulator plus its products, wrapped around or saturated to int32."""
     if not saturate:
         return as_u32(total + products)
@@ -137,7 +135,7 @@ def _integer_sum(total: Any, products: Any, saturate: Any) -> Any:
 
 
 @row_function
-def integer_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> None:
+def integer_product(U, d, a, b, c, x, mask):
     """IMMA: m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, int32 accumulators.
 
     X = MmaShape | type of a << 8 | b of the other signedness << 17 | saturate << 18.
@@ -164,7 +162,7 @@ def integer_product(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -
 
 
 @row_function
-def double_product(U: Any, d: Any, a: Any, b: Any, c: Any, mask: Any) -> None:
+def double_product(U, d, a, b, c, mask):
     """DMMA m8n8k4: one float64 of A and of B a lane, two of the accumulator."""
     even, odd = _pair_step(as_f64(pair(U, c)), as_f64(pair(U, c + 2)), as_f64(pair(U, a)), as_f64(pair(U, b)))
     store_pair(U, d, where(ordered(even), as_u64(even), DOUBLE_NAN), mask)
@@ -172,7 +170,7 @@ def double_product(U: Any, d: Any, a: Any, b: Any, c: Any, mask: Any) -> None:
 
 
 @row_function
-def transpose(U: Any, d: Any, a: Any, mask: Any) -> None:
+def transpose(U, d, a, mask):
     """MOVM: transposes an 8x8 matrix of which lane 4 r + t holds elements (r, 2 t) and (r, 2 t + 1), 16 bits each."""
     value, lane = load(U, a), u32(lane_numbers())
     row, thread = lane >> 2, lane & 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim.core.context import Ctx
@@ -27,7 +25,7 @@ from sim.isa import FLAG_SIGNED, FULL_MASK, WARP_SIZE, AtomicOp, SpecialRegister
 
 
 @row_function
-def _thread_index(register: Any, ctx: Any) -> Any:
+def _thread_index(register, ctx):
     """threadIdx.x, .y or .z of each lane, as uint32."""
     linear = u32(lane_numbers()) + u32(ctx[Ctx.WARP] * WARP_SIZE)
     if ctx[Ctx.BLOCK_DIM_Y] * ctx[Ctx.BLOCK_DIM_Z] == 1:
@@ -42,7 +40,7 @@ def _thread_index(register: Any, ctx: Any) -> Any:
 
 
 @row_function
-def _lane_mask(register: Any) -> Any:
+def _lane_mask(register):
     """The %lanemask_* registers: eq, lt, le, gt, ge."""
     lane = u32(lane_numbers())
     one = (lane & 0) + 1
@@ -57,7 +55,7 @@ def _lane_mask(register: Any) -> Any:
 
 
 @row_function
-def _uniform_register(register: Any, ctx: Any) -> Any:
+def _uniform_register(register, ctx):
     """A special register that is the same in all lanes, as int64."""
     if SpecialRegister.CTAID_X <= register <= SpecialRegister.CTAID_Z:
         return ctx[Ctx.BLOCK_X + register - SpecialRegister.CTAID_X]
@@ -81,7 +79,7 @@ def _uniform_register(register: Any, ctx: Any) -> Any:
 
 
 @row_function
-def special_register(U: Any, d: Any, nd: Any, x: Any, ctx: Any, mask: Any) -> None:
+def special_register(U, d, nd, x, ctx, mask):
     """S2R and CS2R; two destination rows read a 64-bit counter."""
     if x <= SpecialRegister.TID_Z:
         store(U, d, _thread_index(x, ctx), mask)
@@ -96,7 +94,7 @@ def special_register(U: Any, d: Any, nd: Any, x: Any, ctx: Any, mask: Any) -> No
 
 
 @row_function
-def predicate_logic(table: Any, pa: Any, pb: Any, pc: Any) -> Any:
+def predicate_logic(table, pa, pb, pc):
     """PLOP3: the eight-entry table at (pa, pb, pc), lane by lane."""
     result = 0
     for entry in range(8):
@@ -109,7 +107,7 @@ def predicate_logic(table: Any, pa: Any, pb: Any, pc: Any) -> Any:
 
 
 @row_function
-def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
+def predicates_to_register(U, d, a, b, x, preds, mask):
     """P2R: byte X of a, with bits 0..6 that b selects taken from P0..P6."""
     packed = load(U, a) & 0
     for predicate in range(7):
@@ -119,7 +117,7 @@ def predicates_to_register(U: Any, d: Any, a: Any, b: Any, x: Any, preds: Any, m
 
 
 @row_function
-def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any) -> None:
+def register_to_predicates(U, a, b, x, preds, mask):
     """R2P: P0..P6 that b selects, from bits of byte X of a."""
     value, chosen = load(U, a) >> (8 * (x & 3)), load(U, b)
     for predicate in range(7):
@@ -129,7 +127,7 @@ def register_to_predicates(U: Any, a: Any, b: Any, x: Any, preds: Any, mask: Any
 
 
 @row_function
-def first_lane(mask: Any) -> Any:
+def first_lane(mask):
     """The lowest lane of a mask; 0 for an empty one."""
     for lane in range(WARP_SIZE):
         if (mask >> lane) & 1:
@@ -138,7 +136,7 @@ def first_lane(mask: Any) -> Any:
 
 
 @row_function
-def vote(U: Any, d: Any, nd: Any, x: Any, pa: Any, active: Any, mask: Any) -> Any:
+def vote(U, d, nd, x, pa, active, mask):
     """VOTE: the ballot of PA among active lanes; PD: all (X = 0), any (1) or equal (2)."""
     ballot = pa & active
     if nd:
@@ -153,7 +151,7 @@ def vote(U: Any, d: Any, nd: Any, x: Any, pa: Any, active: Any, mask: Any) -> An
 
 
 @row_function
-def shuffle(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> Any:
+def shuffle(U, d, a, b, c, x, mask):
     """SHFL as PTX's shfl: X = 0 idx, 1 up, 2 down, 3 bfly; c = clamp | segment mask << 8. PD: source in range."""
     lane = lane_numbers()
     operand, bounds = as_i32(load(U, b)) & 31, as_i32(load(U, c))
@@ -174,7 +172,7 @@ def shuffle(U: Any, d: Any, a: Any, b: Any, c: Any, x: Any, mask: Any) -> Any:
 
 
 @row_function
-def match(U: Any, d: Any, a: Any, na: Any, x: Any, active: Any, mask: Any) -> Any:
+def match(U, d, a, na, x, active, mask):
     """MATCH: lanes that hold this lane's value (X = 0); or all active lanes and PD when all agree, else 0 (X = 1)."""
     value = pair(U, a) if na == 2 else u64(load(U, a))
     low, high = u32(value), u32(value >> 32)
@@ -193,7 +191,7 @@ def match(U: Any, d: Any, a: Any, na: Any, x: Any, active: Any, mask: Any) -> An
 
 
 @row_function
-def reduce_lanes(U: Any, d: Any, a: Any, x: Any, flags: Any, active: Any, mask: Any) -> None:
+def reduce_lanes(U, d, a, x, flags, active, mask):
     """REDUX: X = AtomicOp (ADD, MIN, MAX, AND, OR, XOR) over active lanes; FLAG_SIGNED: signed extremes."""
     values = load(U, a)
     first = True
@@ -223,6 +221,6 @@ def reduce_lanes(U: Any, d: Any, a: Any, x: Any, flags: Any, active: Any, mask: 
 
 
 @row_function
-def broadcast_first(U: Any, d: Any, a: Any, active: Any, mask: Any) -> None:
+def broadcast_first(U, d, a, active, mask):
     """R2UR: the first active lane's value in all lanes of `mask`."""
     store(U, d, permute(load(U, a), u32(first_lane(active))), mask)

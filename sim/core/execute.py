@@ -7,7 +7,6 @@ memory instructions; control flow and barriers belong to the warp scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ _FUNCTIONS = (integer_group, warp_group, float_group, conversion_group, half_and
 
 
 @jit
-def group_of(op: Any) -> Any:
+def group_of(op):
     """The group that computes a register-to-register opcode."""
     if op < Op.FADD:
         return INTEGER if op < Op.POPC or op == Op.IDP or op == Op.IMUL else WARP
@@ -65,7 +64,7 @@ if COMPILED:
     from sim.core._rows_compiled import call_address
 
     @jit
-    def execute(code: Any, pc: Any, U: Any, base: Any, preds: Any, warp: Any, mask: Any, ctx: Any) -> None:
+    def execute(code, pc, U, base, preds, warp, mask, ctx):
         """Perform register-to-register instruction `pc` for one warp.
 
         Parameters
@@ -91,7 +90,7 @@ if COMPILED:
 
 else:
 
-    def execute(code: Any, pc: Any, U: Any, base: Any, preds: Any, warp: Any, mask: Any, ctx: Any) -> None:
+    def execute(code, pc, U, base, preds, warp, mask, ctx):
         """Perform register-to-register instruction `pc` for one warp; see the compiled form above."""
         op = code[pc, 0]
         if mask != 0 and op != Op.NOP:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim._jit import bits_to_f32, f32_to_bits, jit
@@ -15,7 +13,7 @@ _TWO_TO_112 = np.float32(2.0**112)  # the difference of float32's and float16's 
 
 
 @row_function
-def half_row(bits: Any, bf16: Any) -> Any:
+def half_row(bits, bf16):
     """float32 row of the 16-bit floats in the low half of a uint32 row."""
     if bf16:
         return as_f32(bits << 16)
@@ -27,7 +25,7 @@ def half_row(bits: Any, bf16: Any) -> Any:
 
 
 @row_function
-def round_to_half(x: Any, bf16: Any) -> Any:
+def round_to_half(x, bf16):
     """The nearest 16-bit float, ties to even, of a float32 row; in the low half of a uint32 row."""
     bits = as_u32(x)
     sign, size = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
@@ -42,7 +40,7 @@ def round_to_half(x: Any, bf16: Any) -> Any:
 
 
 @row_function
-def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
+def to_half(x, bf16, rounding):
     """A float32 row as 16-bit floats in the given rounding (`sim.isa.Rounding`)."""
     nearest = round_to_half(x, bf16)
     if rounding == Rounding.RN:
@@ -57,13 +55,13 @@ def to_half(x: Any, bf16: Any, rounding: Any) -> Any:
 
 
 @row_function
-def packed(low: Any, high: Any) -> Any:
+def packed(low, high):
     """Two 16-bit rows as one."""
     return (low & 0xFFFF) | (high << 16)
 
 
 @jit
-def half_value(bits: Any, bf16: Any) -> Any:
+def half_value(bits, bf16):
     """One 16-bit float, given as an int64, as float64."""
     if bf16:
         return np.float64(bits_to_f32(np.uint32(bits << 16)))
@@ -76,7 +74,7 @@ def half_value(bits: Any, bf16: Any) -> Any:
 
 
 @jit
-def half_bits(value: Any, bf16: Any) -> Any:
+def half_bits(value, bf16):
     """The nearest 16-bit float, ties to even, of a float64 that a float32 can hold to odd; as int64."""
     single = np.float32(value)
     bits, back = np.int64(f32_to_bits(single)), np.float64(single)

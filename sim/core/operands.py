@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.rows import as_f32, as_f64, load, magnitude, row_function, store, u32, u64
 from sim.isa import FULL_MASK, SMOD_ABS_A, SMOD_NEG_A, SMOD_NOT_A
 
 
 @row_function
-def row_of(operand: Any, base: Any) -> Any:
+def row_of(operand, base):
     """The register-file row of a decoded operand: a shared row when negative, else counted from the warp's first."""
     return base + operand if operand >= 0 else -operand - 1
 
 
 @row_function
-def predicate_mask(preds: Any, predicate: Any) -> Any:
+def predicate_mask(preds, predicate):
     """Lanes for which a source predicate (+ 16: negated) is true."""
     mask = preds[predicate & 15]
     return mask ^ FULL_MASK if predicate & 16 else mask
 
 
 @row_function
-def write_predicate(preds: Any, predicate: Any, value: Any, mask: Any) -> None:
+def write_predicate(preds, predicate, value, mask):
     """Set the lanes in `mask` of a destination predicate; PT and UPT discard."""
     if predicate & 7 != 7:
         preds[predicate] = (preds[predicate] & ~mask) | (value & mask)
 
 
 @row_function
-def integer_source(U: Any, row: Any, modifiers: Any) -> Any:
+def integer_source(U, row, modifiers):
     """A uint32 row, negated or inverted; `modifiers` is SMOD shifted to source A."""
     x = load(U, row)
     if modifiers & SMOD_NEG_A:
@@ -40,7 +38,7 @@ def integer_source(U: Any, row: Any, modifiers: Any) -> Any:
 
 
 @row_function
-def float_source(U: Any, row: Any, modifiers: Any) -> Any:
+def float_source(U, row, modifiers):
     """A float32 row with absolute value, then negation, applied."""
     x = as_f32(load(U, row))
     if modifiers & SMOD_ABS_A:
@@ -51,20 +49,20 @@ def float_source(U: Any, row: Any, modifiers: Any) -> Any:
 
 
 @row_function
-def pair(U: Any, row: Any) -> Any:
+def pair(U, row):
     """The 64-bit row held by `row` (low words) and `row + 1`."""
     return u64(load(U, row)) | (u64(load(U, row + 1)) << 32)
 
 
 @row_function
-def store_pair(U: Any, row: Any, value: Any, mask: Any) -> None:
+def store_pair(U, row, value, mask):
     """Write a uint64 row to two register rows."""
     store(U, row, u32(value), mask)
     store(U, row + 1, u32(value >> 32), mask)
 
 
 @row_function
-def double_source(U: Any, row: Any, modifiers: Any) -> Any:
+def double_source(U, row, modifiers):
     """A float64 row with absolute value, then negation, applied."""
     x = as_f64(pair(U, row))
     if modifiers & SMOD_ABS_A:
@@ -75,7 +73,7 @@ def double_source(U: Any, row: Any, modifiers: Any) -> Any:
 
 
 @row_function
-def compared(comparison: Any, less: Any, equal: Any, greater: Any, unordered: Any) -> Any:
+def compared(comparison, less, equal, greater, unordered):
     """Lanes for which a comparison holds: its bits 1, 2, 4, 8 accept less, equal, greater, unordered."""
     result = 0
     if comparison & 1:
@@ -90,7 +88,7 @@ def compared(comparison: Any, less: Any, equal: Any, greater: Any, unordered: An
 
 
 @row_function
-def combined(operation: Any, value: Any, mask: Any) -> Any:
+def combined(operation, value, mask):
     """AND, OR or XOR (`sim.isa.BoolOp`) of two lane masks."""
     if operation == 0:
         return value & mask
@@ -100,6 +98,6 @@ def combined(operation: Any, value: Any, mask: Any) -> Any:
 
 
 @row_function
-def combined_pair(operation: Any, hit: Any, mask: Any) -> Any:
+def combined_pair(operation, hit, mask):
     """PD and PE of a comparison: the result and its opposite, each combined with PA's mask."""
     return combined(operation, hit, mask), combined(operation, hit ^ FULL_MASK, mask)

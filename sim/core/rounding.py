@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.core.rows import as_f32, as_u32, as_u64, f32, f64, magnitude, ordered, row_function, where
 from sim.isa import Rounding
 
 
 @row_function
-def flushed(x: Any) -> Any:
+def flushed(x):
     """A float32 row with subnormal numbers replaced by zeros of their sign."""
     bits = as_u32(x)
     return as_f32(where((bits & 0x7F800000) == 0, bits & 0x80000000, bits))
 
 
 @row_function
-def canonical(x: Any) -> Any:
+def canonical(x):
     """Bits of a float32 row with every NaN made the one that NVIDIA's float32 units produce."""
     return where(ordered(x), as_u32(x), 0x7FFFFFFF)
 
 
 @row_function
-def single_to_odd(x: Any) -> Any:
+def single_to_odd(x):
     """A float64 row as float32, inexact results to the neighbour with an odd last bit.
 
     A second rounding to a narrower format then gives what one rounding would have.
@@ -34,7 +32,7 @@ def single_to_odd(x: Any) -> Any:
 
 
 @row_function
-def sum_to_odd(x: Any, y: Any) -> Any:
+def sum_to_odd(x, y):
     """The sum of two float64 rows as float32, rounded to odd: ready to be rounded to a half."""
     total = x + y
     back = total - x
@@ -48,7 +46,7 @@ def sum_to_odd(x: Any, y: Any) -> Any:
 
 
 @row_function
-def stepped(bits: Any, negative: Any, above: Any, below: Any, rounding: Any) -> Any:
+def stepped(bits, negative, above, below, rounding):
     """Bits of a rounded-to-nearest result, moved one unit where the mode asks for the other neighbour.
 
     `above` and `below` are the lanes whose exact value lies above or below the result.
@@ -65,7 +63,7 @@ def stepped(bits: Any, negative: Any, above: Any, below: Any, rounding: Any) -> 
 
 
 @row_function
-def directed(x: Any, y: Any, nearest: Any, rounding: Any) -> Any:
+def directed(x, y, nearest, rounding):
     """float32 of the exact sum of two float64 rows in a rounding mode, given the nearest."""
     if rounding == Rounding.RN:
         return nearest

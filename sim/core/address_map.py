@@ -1,0 +1,88 @@
+"""Where a line lives: home partition, L2 slice and set, DRAM channel, bank and row.
+
+Every map is a bijection, so that a contiguous array fills all sets, channels and banks
+evenly; every map folds the upper bits in by exclusive or, so that strided arrays do too.
+Real hashes are not published; docs/model/memory.md says what is known and how the
+ones here are tested.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim._jit import jit
+
+LINE_MASK = (1 << 34) - 1  #: line addresses are taken modulo 2 TiB
+CHUNK_BITS = 5  #: lines that share a home partition: 32, 4 KiB
+
+
+@jit
+def quotient(x: int, inverse: float) -> int:
+    """`x // n` for `inverse = 1 / n`; exact for `0 <= x < 2**40`, and faster than a division."""
+    return int((x + 0.5) * inverse)
+
+
+@jit
+def fold(x: int) -> int:
+    """All bits of a 34-bit number folded into the low ones by exclusive or."""
+    return x ^ (x >> 3) ^ (x >> 7) ^ (x >> 12) ^ (x >> 18) ^ (x >> 25)
+
+
+@jit
+def parity(x: int) -> int:
+    """1 when an odd number of bits of a 34-bit number are set."""
+    x ^= x >> 32
+    x ^= x >> 16
+    x ^= x >> 8
+    x ^= x >> 4
+    x ^= x >> 2
+    return (x ^ (x >> 1)) & 1
+
+
+@jit
+def home_partition(line: int, partitions: int) -> int:
+    """The partition whose DRAM holds a line: of two neighbouring chunks one is in each."""
+    return parity((line & LINE_MASK) >> CHUNK_BITS) if partitions == 2 else 0
+
+
+@jit
+def partition_line(line: int, partitions: int) -> int:
+    """A line's number among those of its home partition, without gaps."""
+    line &= LINE_MASK
+    if partitions == 2:
+        return ((line >> (CHUNK_BITS + 1)) << CHUNK_BITS) | (line & ((1 << CHUNK_BITS) - 1))
+    return line
+
+
+@jit
+def turned(x: int, by: int, n: int, inverse: float) -> int:
+    """`(x + fold(by)) % n` for `0 <= x < n`: a rotation that differs from group to group."""
+    turn = fold(by)
+    x += turn - quotient(turn, inverse) * n
+    return x - n if x >= n else x
+
+
+@jit
+def l2_set(line: int, cfg: Any) -> int:
+    """A line's set of its partition, `slice * sets + set`; the same number in either partition."""
+    local = partition_line(line, cfg.partitions)
+    group = quotient(local, cfg.inverse_slices)
+    place = turned(local - group * cfg.slices, group, cfg.slices, cfg.inverse_slices)
+    wrap = quotient(group, cfg.inverse_sets)
+    return place * cfg.sets + turned(group - wrap * cfg.sets, wrap, cfg.sets, cfg.inverse_sets)
+
+
+@jit
+def dram_place(local: int, cfg: Any) -> tuple[int, int, int]:
+    """Channel of the partition, bank and row, for a line's number in its partition.
+
+    `interleave_lines` consecutive lines go to one channel and bank; a row of a bank
+    holds `row_granules` such pieces.
+    """
+    granule = quotient(local, cfg.inverse_interleave)
+    group = quotient(granule, cfg.inverse_channels)
+    channel = turned(granule - group * cfg.channels, group, cfg.channels, cfg.inverse_channels)
+    page = quotient(group, cfg.inverse_row_granules)
+    row = quotient(page, cfg.inverse_banks)
+    bank = turned(page - row * cfg.banks, row, cfg.banks, cfg.inverse_banks)
+    return channel, bank, row

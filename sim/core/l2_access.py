@@ -1,0 +1,314 @@
+"""What a request packet does at the L2: join one under way, look up near and home slices, fetch, write, combine.
+
+Each function takes one packet, in order of arrival. It leaves in `batch[j]` what is
+known of its answer, which `sim.core.memory` completes when DRAM has been served, and
+in `touch` what becomes of the line in the sets that it looked up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim._jit import jit
+from sim.core.address_map import home_partition, l2_set
+from sim.core.dram import request
+from sim.core.l2 import drop, filled, find, other_row, written
+from sim.core.memory_state import (
+    B_BACK,
+    B_DEPENDS,
+    B_HOME,
+    B_HOME_ENTRY,
+    B_NEAR_ENTRY,
+    B_READY,
+    B_WAIT,
+    COPY,
+    DIRTY_SHIFT,
+    F_ASKED,
+    F_FILLING,
+    F_LINE,
+    F_OWNER,
+    F_READY,
+    F_UNTIL,
+    FETCH,
+    FLIGHT_BITS,
+    NEVER,
+    REDUCTION,
+    S_ATOMIC,
+    S_CROSS,
+    S_PORT,
+    SHARED,
+    T_ROW,
+    T_STATE,
+    T_TIME,
+    T_WAY,
+    VALID,
+)
+from sim.core.xbar import sector_count
+from sim.counters import Mem
+
+REQUESTS, READ, READ_HIT = int(Mem.L2_REQUESTS), int(Mem.L2_READ), int(Mem.L2_READ_HIT)
+WRITE, WRITE_HIT = int(Mem.L2_WRITE), int(Mem.L2_WRITE_HIT)
+ATOMICS, REDUCTIONS = int(Mem.L2_ATOMIC), int(Mem.L2_REDUCTION)
+TEX, TEX_HIT, TEX_MISS = int(Mem.L2_TEX), int(Mem.L2_TEX_HIT), int(Mem.L2_TEX_MISS)
+OTHER, CROSSED, BYTES_ASKED = int(Mem.L2_OTHER), int(Mem.L2_CROSSED), int(Mem.DRAM_BYTES_ASKED)
+
+
+@jit
+def flight_entry(line: int) -> int:
+    """Entry of the in-flight table for a line."""
+    return (line ^ (line >> FLIGHT_BITS)) & ((1 << FLIGHT_BITS) - 1)
+
+
+@jit
+def with_group(sectors: int, group: int) -> int:
+    """The sectors with all others of their fetch groups of 1, 2 or 4."""
+    if group == 2:
+        return sectors | ((sectors & 5) << 1) | ((sectors & 10) >> 1)
+    return sectors if group == 1 else VALID
+
+
+@jit
+def enter_slice(slices: Any, busy: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
+    """Take the slice's port; when the look-up starts."""
+    start = max(arrive, slices[place, S_PORT])
+    work = max(cfg.slice_request, sectors * cfg.slice_sector)
+    slices[place, S_PORT] = start + work
+    busy[0] += work
+    return start
+
+
+@jit
+def cross(slices: Any, busy: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
+    """Go to the home slice in the other partition; when the look-up starts there."""
+    start = max(leave + cfg.cross_latency, slices[place, S_CROSS])
+    slices[place, S_CROSS] = start + sectors * cfg.cross_sector
+    busy[0] += max(cfg.slice_request, sectors * cfg.slice_sector)
+    return start
+
+
+@jit
+def pending(entry: Any, line: int, sectors: int, at: int) -> int:
+    """When a line's sectors that are still on their way are here; -2 - owner code if not yet known; -1: none are."""
+    if entry[F_LINE] != line or not entry[F_FILLING] & sectors:
+        return -1
+    if entry[F_OWNER] >= 0:
+        return -2 - entry[F_OWNER]
+    return entry[F_READY] if entry[F_READY] > at else -1
+
+
+@jit
+def note_flight(entry: Any, line: int, asked: int, filling: int, owner: int, now: int) -> None:
+    """Note that a line's sectors are on their way."""
+    if entry[F_LINE] == line and entry[F_READY] > now:
+        asked |= entry[F_ASKED]
+        filling |= entry[F_FILLING]
+    entry[F_LINE] = line
+    entry[F_ASKED] = asked
+    entry[F_FILLING] = filling
+    entry[F_UNTIL] = NEVER
+    entry[F_READY] = NEVER
+    entry[F_OWNER] = owner
+
+
+@jit
+def note_hit(entry: Any, window: int, line: int, asked: int, arrive: int, ready: int) -> None:
+    """Let later requests join this one, which found its data; lines on their way keep their entries."""
+    if entry[F_LINE] == line:
+        if entry[F_OWNER] >= 0 or entry[F_READY] > ready:
+            entry[F_ASKED] |= asked
+            return
+        if entry[F_UNTIL] >= arrive:
+            asked |= entry[F_ASKED]
+    elif entry[F_OWNER] >= 0 or entry[F_READY] > arrive:
+        return
+    entry[F_LINE] = line
+    entry[F_ASKED] = asked
+    entry[F_FILLING] = 0
+    entry[F_UNTIL] = arrive + window
+    entry[F_READY] = ready
+    entry[F_OWNER] = -1
+
+
+@jit
+def touch_line(touch: Any, row: int, way: int, state: int, now: int) -> None:
+    """Say what becomes of the line in a set: put first with this state, new when `way` is -1."""
+    touch[T_ROW] = row
+    touch[T_WAY] = way
+    touch[T_STATE] = state
+    touch[T_TIME] = now
+
+
+@jit
+def load(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int) -> None:
+    """A load, or a fetch of instructions or constants."""
+    batch, counts = mem.batch[j], mem.counts
+    n = sector_count(asked)
+    entry_number = flight_entry(line)
+    entry = mem.flight[near, entry_number]
+    if cfg.coalesce_window > 0 and entry[F_LINE] == line and arrive <= entry[F_UNTIL]:
+        if not asked & ~entry[F_ASKED]:
+            batch[B_READY] = arrive + cfg.slice_latency
+            if entry[F_OWNER] >= 0:
+                batch[B_DEPENDS] = entry[F_OWNER]
+            else:
+                batch[B_READY] = max(batch[B_READY], entry[F_READY])
+            return
+    else:
+        counts[REQUESTS] += 1
+    home = home_partition(line, cfg.partitions)
+    index = l2_set(line, cfg)
+    row = near * cfg.slices * cfg.sets + index
+    place = index // cfg.sets
+    ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
+    way = find(mem.tag, row, line)
+    state = mem.line_state[row, way] if way >= 0 else 0
+    missing = asked & ~state
+    hits = n - sector_count(missing)
+    counts[READ] += n
+    counts[READ_HIT] += hits
+    counts[OTHER if kind == FETCH else TEX] += n
+    if kind != FETCH:
+        counts[TEX_HIT] += hits
+    if not missing:
+        if way > 0:
+            touch_line(mem.touch[0], row, way, state, ready)
+        coming = pending(entry, line, asked, ready)
+        if coming < -1:
+            batch[B_DEPENDS] = -2 - coming
+        batch[B_READY] = max(ready, coming)
+        if cfg.coalesce_window > 0:
+            note_hit(entry, cfg.coalesce_window, line, asked, arrive, batch[B_READY])
+        return
+    fetch = with_group(missing, cfg.fetch_sectors) & ~state & VALID
+    if kind != FETCH:
+        counts[TEX_MISS] += sector_count(fetch)
+    note_flight(entry, line, asked, fetch, 2 * j, ready)
+    batch[B_NEAR_ENTRY] = entry_number
+    batch[B_READY] = ready
+    asked_bytes = asked_bytes * sector_count(missing) // n
+    if near == home:
+        batch[B_WAIT] = request(mem.requests, mem.request_count, ready, line, fetch, 0)
+        counts[BYTES_ASKED] += asked_bytes
+        touch_line(mem.touch[0], row, way, filled(state, fetch), ready)
+    else:
+        touch_line(mem.touch[0], row, way, state | fetch | COPY, ready)
+        fetch_from_home(mem, cfg, j, home, place, index, line, fetch, ready, asked_bytes)
+
+
+@jit
+def fetch_from_home(
+    mem: Any, cfg: Any, j: int, home: int, place: int, index: int, line: int, fetch: int, leave: int, asked_bytes: int
+) -> None:
+    """Get sectors for a near slice from the line's home in the other partition."""
+    batch, counts = mem.batch[j], mem.counts
+    n = sector_count(fetch)
+    start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, leave, n)
+    row = home * cfg.slices * cfg.sets + index
+    way = find(mem.tag, row, line)
+    state = mem.line_state[row, way] if way >= 0 else 0
+    missing = fetch & ~state
+    counts[READ] += n
+    counts[READ_HIT] += n - sector_count(missing)
+    counts[CROSSED] += n
+    batch[B_BACK] = cfg.cross_back_latency
+    entry_number = flight_entry(line)
+    entry = mem.flight[home, entry_number]
+    coming = pending(entry, line, fetch, start)
+    if coming < -1:
+        batch[B_DEPENDS] = -2 - coming
+    batch[B_HOME] = max(start, coming)
+    if missing:
+        batch[B_WAIT] = request(mem.requests, mem.request_count, start, line, missing, 0)
+        counts[BYTES_ASKED] += asked_bytes
+        note_flight(entry, line, missing, missing, 2 * j + 1, start)
+        batch[B_HOME_ENTRY] = entry_number
+    touch_line(mem.touch[1], row, way, filled(state, missing) | SHARED, start)
+
+
+@jit
+def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
+    """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written."""
+    tag, states, counts = mem.tag, mem.line_state, mem.counts
+    part = (sectors >> 4) & VALID
+    whole = sectors & VALID & ~part
+    n = sector_count(whole | part)
+    part_bytes = 0
+    if part:
+        part_bytes = max(0, asked_bytes - sector_count(whole) * cfg.sector_bytes) // sector_count(part)
+    home = home_partition(line, cfg.partitions)
+    index = l2_set(line, cfg)
+    place = index // cfg.sets
+    start = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n)
+    ready = start + cfg.slice_latency
+    looked_up = n
+    row = home * cfg.slices * cfg.sets + index
+    way = find(tag, row, line)
+    state = states[row, way] if way >= 0 else 0
+    if near != home:
+        copy_row = other_row(tag, row)
+        copy_way = find(tag, copy_row, line)
+        if copy_way >= 0:
+            states[copy_row, copy_way] |= whole
+        start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, ready, n)
+        ready = start + cfg.cross_back_latency
+        looked_up += n
+        counts[CROSSED] += n
+    elif state & SHARED:
+        drop(tag, states, other_row(tag, row), line, whole | part)
+    counts[REQUESTS] += 1
+    counts[TEX] += n
+    counts[TEX_HIT] += n
+    counts[WRITE] += looked_up
+    counts[WRITE_HIT] += looked_up
+    touch_line(mem.touch[1], row, way, written(state, whole, part, part_bytes, cfg.sector_bytes), start)
+    mem.batch[j, B_READY] = ready
+
+
+@jit
+def atomic(
+    mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, ops: int, asked_bytes: int, kind: int
+) -> None:
+    """An atomic or a reduction: done by the home slice's unit, a sector at a time, a lane at a time on one word."""
+    batch, counts = mem.batch[j], mem.counts
+    sectors = (sectors | (sectors >> 4)) & VALID
+    n = sector_count(sectors)
+    home = home_partition(line, cfg.partitions)
+    index = l2_set(line, cfg)
+    place = index // cfg.sets
+    at = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
+    batch[B_READY] = at
+    home_place = home * cfg.slices + place
+    row = home * cfg.slices * cfg.sets + index
+    way = find(mem.tag, row, line)
+    state = mem.line_state[row, way] if way >= 0 else 0
+    looked_up = n
+    if near != home:
+        at = cross(mem.slices, mem.slice_busy, cfg, home_place, at, n)
+        batch[B_BACK] = cfg.cross_back_latency
+        looked_up += n
+        counts[CROSSED] += n
+    if state & SHARED:
+        drop(mem.tag, mem.line_state, other_row(mem.tag, row), line, VALID)
+    missing = sectors & ~state
+    counts[REQUESTS] += 1
+    counts[TEX] += n
+    counts[TEX_HIT] += n - sector_count(missing)
+    counts[REDUCTIONS if kind == REDUCTION else ATOMICS] += looked_up
+    words = max(1, asked_bytes >> 2)
+    repeats = (ops + words - 1) // words  # lanes on one word, on average
+    work = n * cfg.atomic_sector if repeats <= 1 else n * repeats * cfg.atomic_same_address
+    begin = max(at, mem.slices[home_place, S_ATOMIC])
+    mem.slices[home_place, S_ATOMIC] = begin + work
+    entry_number = flight_entry(line)
+    entry = mem.flight[home, entry_number]
+    coming = pending(entry, line, sectors, at)
+    if coming < -1:
+        batch[B_DEPENDS] = -2 - coming
+    batch[B_HOME] = max(begin + work, coming)
+    if missing:
+        counts[TEX_MISS] += sector_count(missing)
+        counts[BYTES_ASKED] += asked_bytes * sector_count(missing) // n
+        batch[B_WAIT] = request(mem.requests, mem.request_count, at, line, missing, 0)
+        note_flight(entry, line, missing, missing, 2 * j + 1, at)
+        batch[B_HOME_ENTRY] = entry_number
+    touch_line(mem.touch[1], row, way, filled(state, missing) | (sectors << DIRTY_SHIFT), at)

@@ -1,0 +1,166 @@
+"""The memory system's part of a time step: take all SMs' packets in order, apply contention, say when each returns.
+
+`weave` is called once a step. It sends packets through their SMs' request ports,
+orders them by arrival at the L2 slices (cycle, then SM, then sequence), looks them up
+one by one, serves what must come from DRAM, and books the answers on the response
+ports. Everything that later packets must see - queues, tags, open rows, dirty bits -
+stays in `MemoryState`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim._jit import jit
+from sim.core.dram import serve
+from sim.core.l2 import put_first
+from sim.core.l2_access import atomic, load, store
+from sim.core.memory_state import (
+    ATOMIC,
+    B_BACK,
+    B_DEPENDS,
+    B_FIRST,
+    B_HOME,
+    B_HOME_ENTRY,
+    B_NEAR_ENTRY,
+    B_READY,
+    B_WAIT,
+    CHUNK,
+    F_OWNER,
+    F_READY,
+    F_UNTIL,
+    FETCH,
+    LOAD,
+    M_GPC,
+    M_PARTITION,
+    R_DONE,
+    R_WRITE,
+    STORE,
+    T_ROW,
+    T_STATE,
+    T_TIME,
+    T_WAY,
+    TICK,
+    TICK_BITS,
+)
+from sim.core.xbar import order_packets, reserve, sector_count
+from sim.counters import Mem
+
+XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
+
+
+def weave(
+    mem: Any,
+    cfg: Any,
+    req_n: Any,
+    req_time: Any,
+    req_line: Any,
+    req_sectors: Any,
+    req_kind: Any,
+    req_ops: Any,
+    req_bytes: Any,
+    req_done: Any,
+) -> None:
+    """Answer the packets that SMs left in a time step.
+
+    `mem` and `cfg` are a `MemoryState` and a `MemoryConfig`. `req_n[sm]` packets of
+    each SM lie in `[sm, 0 .. req_n[sm])` of the other arrays, times not descending:
+    `req_time` SM cycles; `req_line` byte address >> 7; `req_sectors` bits 0..3 the
+    sectors, bits 4..7 those that are written only in part; `req_kind` load, store,
+    atomic, reduction, fetch; `req_ops` lane operations of an atomic; `req_bytes`
+    distinct bytes that the lanes asked for. Sets `req_done[sm, k]`: the cycle at which
+    the data or the acknowledgement is at the SM, at least the L2 hit latency after
+    `req_time`.
+    """
+    total = order_packets(
+        mem.sms, mem.arrive, mem.order, mem.bucket, cfg.request_header, cfg.request_sector, cfg.request_latency,
+        req_n, req_time, req_sectors, req_kind,
+    )  # fmt: skip
+    for begin in range(0, total, CHUNK):
+        packets = mem.order[begin : min(begin + CHUNK, total)]
+        look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes)
+        serve(mem, cfg)
+        answer(mem, cfg, packets, req_sectors, req_kind, req_done)
+
+
+@jit
+def look_up(
+    mem: Any, cfg: Any, packets: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_ops: Any, req_bytes: Any
+) -> None:
+    """L2 look-ups of a chunk of packets; what is known of each answer goes to `batch`."""
+    capacity = req_line.shape[1]
+    for j in range(len(packets)):
+        sm = packets[j] // capacity
+        k = packets[j] - sm * capacity
+        batch = mem.batch[j]
+        batch[B_HOME] = 0
+        batch[B_BACK] = 0
+        batch[B_WAIT] = -1
+        batch[B_DEPENDS] = -1
+        batch[B_FIRST] = mem.request_count[0]
+        batch[B_NEAR_ENTRY] = -1
+        batch[B_HOME_ENTRY] = -1
+        mem.touch[0, T_ROW] = -1
+        mem.touch[1, T_ROW] = -1
+        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], req_line[sm, k]
+        kind, sectors = req_kind[sm, k], req_sectors[sm, k]
+        if kind == LOAD or kind == FETCH:
+            load(mem, cfg, j, near, arrive, line, sectors & 15, req_bytes[sm, k], kind)
+        elif kind == STORE:
+            store(mem, cfg, j, near, arrive, line, sectors, req_bytes[sm, k])
+        else:
+            atomic(mem, cfg, j, near, arrive, line, sectors, req_ops[sm, k], req_bytes[sm, k], kind)
+        for side in range(2):
+            touch = mem.touch[side]
+            if touch[T_ROW] >= 0:
+                put_first(
+                    mem.tag, mem.line_state, mem.requests, mem.request_count, mem.counts, cfg,
+                    touch[T_ROW], touch[T_WAY], line, touch[T_STATE], touch[T_TIME],
+                )  # fmt: skip
+    mem.batch[len(packets), B_FIRST] = mem.request_count[0]
+    mem.counts[L2_CYCLES_BUSY] = mem.slice_busy[0] >> TICK_BITS
+
+
+@jit
+def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, req_done: Any) -> None:
+    """Complete a chunk's answers with DRAM's times and book them on the response ports."""
+    capacity = req_done.shape[1]
+    for j in range(len(packets)):
+        sm = packets[j] // capacity
+        k = packets[j] - sm * capacity
+        ready = data_ready(mem.batch, mem.flight, mem.requests, j)
+        kind = req_kind[sm, k]
+        sectors = sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4))
+        if kind == LOAD or kind == FETCH or kind == ATOMIC:
+            mem.counts[XBAR_READ] += sectors
+            for port, work in ((cfg.sms + mem.sms[sm, M_GPC], cfg.gpc_sector), (sm, cfg.response_sector)):
+                ready = reserve(mem.calendar, port, ready, sectors * work)
+        if kind != LOAD and kind != FETCH:
+            mem.counts[XBAR_WRITE] += sectors
+        req_done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
+
+
+@jit
+def data_ready(batch: Any, flight: Any, requests: Any, j: int) -> int:
+    """When packet `j`'s answer is at the near slice; the in-flight entries that it owns learn it too."""
+    home = batch[j, B_HOME]
+    if batch[j, B_WAIT] >= 0:
+        home = max(home, requests[batch[j, B_WAIT], R_DONE])
+    owner = batch[j, B_DEPENDS]
+    if owner >= 0:
+        home = max(home, batch[owner >> 1, B_HOME if owner & 1 else B_READY])
+    batch[j, B_HOME] = home
+    ready = max(batch[j, B_READY], home + batch[j, B_BACK])
+    for r in range(batch[j, B_FIRST], batch[j + 1, B_FIRST]):
+        if requests[r, R_WRITE]:  # what it pushed out must have found a place
+            ready = max(ready, requests[r, R_DONE])
+    batch[j, B_READY] = ready
+    for partition in range(flight.shape[0]):
+        for side in range(2):
+            number = batch[j, B_NEAR_ENTRY + side]
+            if number >= 0 and flight[partition, number, F_OWNER] == 2 * j + side:
+                known = home if side else ready
+                flight[partition, number, F_READY] = known
+                flight[partition, number, F_UNTIL] = known
+                flight[partition, number, F_OWNER] = -1
+    return ready

@@ -1,0 +1,205 @@
+"""State and configuration of the memory system: arrays with named columns, and scalars.
+
+Times are *ticks* of 1/TICK SM cycle, `int64`, so that a burst of 2.53 cycles or a
+port slot of 1.07 can be had in integers. `sim.memory_system` makes both tuples.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+TICK_BITS = 8
+TICK = 1 << TICK_BITS  #: ticks an SM cycle
+NEVER = 1 << 60
+
+Int64s = npt.NDArray[np.int64]
+
+# --- kinds of request packets
+LOAD, STORE, ATOMIC, REDUCTION, FETCH = range(5)
+
+# --- bits of a line's state
+VALID = 0xF  #: the sector's 32 bytes are here
+DIRTY_SHIFT = 4
+DIRTY = 0xF << DIRTY_SHIFT  #: the sector has bytes that DRAM has not
+BYTES_SHIFT = 8  #: 5 bits a sector: bytes written, while only some of a sector's are here
+BYTES_BITS = 5
+BYTES = 0xFFFFF << BYTES_SHIFT
+COPY = 1 << 28  #: a copy of a line of the other partition
+SHARED = 1 << 29  #: the other partition may hold a copy
+
+# --- SMs: sms[sm, M_COLUMNS]
+M_PARTITION, M_GPC, M_REQUEST_FREE = range(3)
+M_COLUMNS = 3
+
+# --- slices of all partitions: slices[place, S_COLUMNS]: when each input takes its next request
+S_PORT, S_CROSS, S_ATOMIC = range(3)  # from SMs, from the other partition, the atomic unit
+S_COLUMNS = 3
+
+# --- lines on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
+(
+    F_LINE,  # -1 empty
+    F_ASKED,  # sectors that requests were sent for: the same again joins them
+    F_FILLING,  # sectors whose data is not here before F_READY
+    F_UNTIL,  # requests up to here may join
+    F_READY,  # data is at this partition's slice
+    F_OWNER,  # -1: F_READY is known; else 2 * packet of this chunk, + 1 when its home time counts
+) = range(6)
+F_COLUMNS = 8
+FLIGHT_BITS = 14  #: entries of a partition, a power of two
+
+# --- packets of a chunk: batch[packet, B_COLUMNS]
+(
+    B_READY,  # data at the near slice, as far as known
+    B_HOME,  # data at the home slice
+    B_BACK,  # home slice to near slice
+    B_WAIT,  # DRAM request that brings the data, -1 none
+    B_DEPENDS,  # owner code of the packet whose data this one gets, -1 none
+    B_FIRST,  # first DRAM request that the packet caused
+    B_NEAR_ENTRY,  # in-flight entries that the packet owns, -1 none
+    B_HOME_ENTRY,
+) = range(8)
+B_COLUMNS = 8
+CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
+
+# --- what a look-up does to the sets it touched: touch[near or home, T_COLUMNS]
+T_ROW, T_WAY, T_STATE, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new
+T_COLUMNS = 4
+
+# --- DRAM requests of a chunk: requests[n, R_COLUMNS]
+(
+    R_TIME,
+    R_LINE,
+    R_SECTORS,
+    R_WRITE,
+    R_CHANNEL,
+    R_BANK,
+    R_ROW,
+    R_DONE,  # read: data at the home slice; write: the channel's queue has taken it
+) = range(8)
+R_COLUMNS = 8
+REQUESTS_PER_PACKET = 8  #: at most: a fetch; for each of two sets a fill and two write-backs
+
+# --- channels of all partitions: channels[channel, D_COLUMNS]
+(
+    D_BUS_FREE,
+    D_GAP_START,  # an idle stretch of the bus that an earlier request may still use
+    D_GAP_END,
+    D_WRITING,  # 1: the last data on the bus was written
+    D_REFRESH,  # next refresh is due
+    D_ACTIVATE_FREE,
+    D_WRITES,  # waiting in the write queue
+    D_ADMITTED,  # writes ever
+    D_DEPARTED,
+    D_BUSY,  # ticks with data on the bus
+) = range(10)
+D_COLUMNS = 10
+
+# --- banks: banks[channel, bank, K_COLUMNS]
+(
+    K_ROW,  # open row, -1 none
+    K_COLUMN,  # it takes a column command
+    K_PRECHARGE,  # it may close
+    K_ACTIVATE,  # a closed bank may open a row
+) = range(4)
+K_COLUMNS = 4
+
+# --- write queues: writes[channel, entry, W_COLUMNS]
+W_BANK, W_ROW, W_BURSTS, W_TIME, W_DEPARTURE = range(5)  # W_DEPARTURE: of the D_DEPARTED-th write, modulo entries
+W_COLUMNS = 5
+
+# --- response ports: calendar[port, bucket]: bucket number << USED_BITS | ticks used; SMs, then GPCs
+BUCKET_BITS = TICK_BITS + 5  #: 32 cycles
+CALENDAR = 256  #: buckets, a power of two: 8192 cycles ahead
+USED_BITS = 20
+
+ARRIVAL_BUCKETS = 4096  #: cycles that the sort by arrival tells apart
+
+
+class MemoryConfig(NamedTuple):
+    """Everything about the memory system that does not change. Times and rates in ticks."""
+
+    sms: int
+    partitions: int
+    # L2
+    slices: int  # of a partition
+    sets: int  # of a slice
+    ways: int
+    dirty_ways: int
+    partial_ways: int
+    fetch_sectors: int  # 1, 2 or 4: aligned group that a miss fetches
+    sector_bytes: int
+    request_latency: int  # SM to slice
+    slice_latency: int  # look-up to data at the slice
+    response_latency: int  # slice to SM
+    cross_latency: int  # near slice to home slice
+    cross_back_latency: int
+    request_header: int  # SM request port, a packet
+    request_sector: int  # SM request port, a written sector
+    response_sector: int  # SM response port
+    gpc_sector: int  # GPC response port
+    slice_request: int  # slice input, a packet at least
+    slice_sector: int
+    cross_sector: int  # a slice's share of the way between the partitions
+    atomic_sector: int
+    atomic_same_address: int
+    coalesce_window: int
+    # DRAM
+    channels: int  # of a partition
+    banks: int
+    bank_groups: int
+    sector_bursts: int  # bursts a sector, 1 when a burst is longer
+    burst_sectors: int  # sectors a burst, 1 when a burst is shorter
+    burst: int  # data on the bus
+    column_interval: int  # same bank group (tCCD_L)
+    activate_interval: int  # larger of tRRD and tFAW / 4
+    row_to_column: int  # tRCD
+    precharge: int  # tRP
+    column_latency: int  # tCL
+    row_active: int  # tRAS
+    write_recovery: int  # tWR
+    write_to_read: int  # bus idle, last write data to read data
+    read_to_write: int  # bus idle
+    refresh_interval: int  # tREFI
+    refresh: int  # tRFC
+    controller_latency: int
+    read_window: int
+    write_entries: int
+    write_batch: int
+    # divisors of the address maps, as reciprocals
+    inverse_slices: float
+    inverse_sets: float
+    inverse_interleave: float
+    inverse_channels: float
+    inverse_row_granules: float
+    inverse_banks: float
+
+
+class MemoryState(NamedTuple):
+    """All that lasts from one call of `weave` to the next, and its scratch."""
+
+    tag: Int64s  # [sets, ways] line or -1; set = (partition * slices + slice) * sets + set; latest used way first
+    line_state: Int64s  # [sets, ways]
+    slices: Int64s
+    sms: Int64s
+    calendar: Int64s
+    flight: Int64s
+    channels: Int64s
+    banks: Int64s
+    groups: Int64s  # [channels, bank_groups] next column command
+    writes: Int64s
+    counts: Int64s  # [len(Mem)]
+    slice_busy: Int64s  # [1] ticks, all slices
+    # scratch
+    arrive: Int64s  # [packets] at the slices
+    order: Int64s  # [packets] packet numbers (SM * packets an SM + sequence), by arrival
+    bucket: Int64s  # [ARRIVAL_BUCKETS + 1]
+    batch: Int64s
+    touch: Int64s
+    requests: Int64s
+    request_count: Int64s  # [1]
+    by_channel: Int64s  # [requests] request numbers by channel and time
+    channel_start: Int64s  # [channels + 1] first of a channel in `by_channel`
+    window: Int64s  # [read_window] reads that a channel chooses from

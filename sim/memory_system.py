@@ -1,0 +1,224 @@
+"""The memory system's host side: state and configuration from a profile, flushes, counts.
+
+`MemorySystem` is what a device holds. `memory_config` turns a profile's numbers into
+ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.core.layout import Requests as Packets
+from sim.core.memory import weave
+from sim.core import memory_state as columns
+from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
+from sim.counters import Mem
+from sim.profile import Profile
+
+class MemorySystem:
+    """Crossbar, L2 and DRAM of one device: state that lives as long as the device does."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.config = memory_config(profile)
+        self.state = memory_state(profile)
+
+    def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
+        """Set when each packet of the step `[t_start, t_end)` is answered; see `sim.core.memory.weave`."""
+        self.state = with_room(self.state, packets.time.size)
+        weave(
+            self.state,
+            self.config,
+            packets.n,
+            packets.time,
+            packets.line,
+            packets.sectors,
+            packets.kind,
+            packets.ops,
+            packets.asked,
+            packets.done,
+        )
+
+    def flush(self) -> None:
+        """Write back and empty the caches, uncounted."""
+        flush(self.state)
+
+    def begin_launch(self) -> None:
+        """Count from zero; caches, queues and clocks stay."""
+        reset_counts(self.state)
+
+    def end_launch(self, end: int) -> None:
+        """The kernel has ended at cycle `end`; dirty lines stay in L2, writes that DRAM took in its queues."""
+
+    def counts(self) -> Int64s:
+        """A copy of the counts, by `sim.counters.Mem`."""
+        channel_busy_cycles(self.state)
+        return self.state.counts.copy()
+
+    def channel_busy(self) -> Int64s:
+        """SM cycles with data on the bus, a DRAM channel."""
+        return channel_busy_cycles(self.state)
+
+
+LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
+SECTORS = 4  #: of a line: `req_sectors` has 4 bits
+
+
+def memory_config(profile: Profile) -> MemoryConfig:
+    """The profile's L2, crossbar and DRAM in ticks of 1/256 SM cycle.
+
+    Raises `ValueError` for a profile whose lines are not four sectors of 32 bytes, or
+    that has more than two L2 partitions.
+    """
+    gpu, l2, dram = profile.gpu, profile.l2, profile.dram
+    if l2.line_bytes != LINE_BYTES or l2.line_bytes // l2.sector_bytes != SECTORS:
+        raise ValueError(
+            f"profile {profile.name!r}: l2.line_bytes={l2.line_bytes}, l2.sector_bytes={l2.sector_bytes}: "
+            f"the memory system moves lines of {LINE_BYTES} bytes in {SECTORS} sectors; use 128 and 32"
+        )
+    if l2.partitions > 2:
+        raise ValueError(f"profile {profile.name!r}: l2.partitions={l2.partitions}: use 1 or 2")
+
+    def cycles(value: float) -> int:
+        return round(value * TICK)
+
+    def ns(value: float) -> int:
+        return round(value * gpu.clock_mhz / 1000 * TICK)
+
+    def moving(size: float, bytes_per_cycle: float) -> int:
+        return max(1, round(size / bytes_per_cycle * TICK))
+
+    slices = l2.slices // l2.partitions
+    sets = l2.bytes // (LINE_BYTES * l2.associativity * l2.slices)
+    channels = dram.channels // l2.partitions
+    request = l2.hit_latency_cycles // 3
+    crossing = l2.far_extra_cycles // 2
+    channel_bytes_per_ns = dram.peak_gbytes_per_s / dram.channels
+    return MemoryConfig(
+        sms=gpu.sm_count,
+        partitions=l2.partitions,
+        slices=slices,
+        sets=sets,
+        ways=l2.associativity,
+        dirty_ways=min(l2.dirty_ways, l2.associativity - 1),
+        partial_ways=min(l2.partial_ways, l2.associativity - 1),
+        fetch_sectors=l2.fetch_bytes // l2.sector_bytes,
+        sector_bytes=l2.sector_bytes,
+        request_latency=cycles(request),
+        slice_latency=cycles(l2.hit_latency_cycles - 2 * request),
+        response_latency=cycles(request),
+        cross_latency=cycles(crossing),
+        cross_back_latency=cycles(l2.far_extra_cycles - crossing),
+        request_header=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
+        request_sector=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
+        response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
+        gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle),
+        slice_request=cycles(gpu.clock_mhz / l2.clock_mhz),
+        slice_sector=moving(l2.sector_bytes, l2.slice_bytes_per_cycle),
+        cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle),
+        atomic_sector=cycles(l2.atomic_sector_cycles),
+        atomic_same_address=cycles(l2.atomic_same_address_cycles),
+        coalesce_window=cycles(l2.coalesce_cycles),
+        channels=channels,
+        banks=dram.banks,
+        bank_groups=dram.bank_groups,
+        sector_bursts=max(1, l2.sector_bytes // dram.burst_bytes),
+        burst_sectors=max(1, dram.burst_bytes // l2.sector_bytes),
+        burst=max(1, ns(dram.burst_bytes / channel_bytes_per_ns)),
+        column_interval=ns(max(dram.tccd_long_ns, dram.burst_bytes / channel_bytes_per_ns)),
+        activate_interval=ns(max(dram.trrd_ns, dram.tfaw_ns / 4)),
+        row_to_column=ns(dram.trcd_ns),
+        precharge=ns(dram.trp_ns),
+        column_latency=ns(dram.tcl_ns),
+        row_active=ns(dram.tras_ns),
+        write_recovery=ns(dram.twr_ns),
+        write_to_read=ns(dram.twtr_ns + dram.tcl_ns),
+        read_to_write=ns(dram.trtw_ns),
+        refresh_interval=ns(dram.trefi_ns),
+        refresh=ns(dram.trfc_ns),
+        controller_latency=cycles(dram.latency_cycles),
+        read_window=dram.read_queue_entries,
+        write_entries=dram.write_queue_entries,
+        write_batch=max(1, dram.write_queue_entries // 2),
+        inverse_slices=1 / slices,
+        inverse_sets=1 / sets,
+        inverse_interleave=LINE_BYTES / dram.interleave_bytes,
+        inverse_channels=1 / channels,
+        inverse_row_granules=1 / (dram.row_bytes // dram.interleave_bytes),
+        inverse_banks=1 / dram.banks,
+    )
+
+
+def memory_state(profile: Profile) -> MemoryState:
+    """Empty caches, closed rows, idle ports, no room for packets yet (`with_room`).
+
+    Consecutive pairs of SMs (TPCs) go round the GPCs, and GPCs round the L2 partitions.
+    """
+    cfg, gpu = memory_config(profile), profile.gpu
+    slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
+    requests = CHUNK * columns.REQUESTS_PER_PACKET
+
+    def zeros(*shape: int) -> Int64s:
+        return np.zeros(shape, np.int64)
+
+    mem = MemoryState(
+        tag=zeros(slices * cfg.sets, cfg.ways),
+        line_state=zeros(slices * cfg.sets, cfg.ways),
+        slices=zeros(slices, columns.S_COLUMNS),
+        sms=zeros(gpu.sm_count, columns.M_COLUMNS),
+        calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR),
+        flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
+        channels=zeros(channels, columns.D_COLUMNS),
+        banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
+        groups=zeros(channels, cfg.bank_groups),
+        writes=zeros(channels, cfg.write_entries, columns.W_COLUMNS),
+        counts=zeros(len(Mem)),
+        slice_busy=zeros(1),
+        arrive=zeros(0),
+        order=zeros(0),
+        bucket=zeros(columns.ARRIVAL_BUCKETS + 1),
+        batch=zeros(CHUNK + 1, columns.B_COLUMNS),
+        touch=zeros(2, columns.T_COLUMNS),
+        requests=zeros(requests, columns.R_COLUMNS),
+        request_count=zeros(1),
+        by_channel=zeros(requests),
+        channel_start=zeros(channels + 1),
+        window=zeros(cfg.read_window),
+    )
+    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) // gpu.sms_per_tpc % gpu.gpc_count
+    mem.sms[:, columns.M_PARTITION] = mem.sms[:, columns.M_GPC] % cfg.partitions
+    mem.banks[:, :, columns.K_ROW] = -1
+    mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
+    flush(mem)
+    return mem
+
+
+def with_room(mem: MemoryState, packets: int) -> MemoryState:
+    """The state with room for steps of `packets` packets: SMs times packets of an SM, used or not."""
+    if len(mem.order) >= packets:
+        return mem
+    return mem._replace(arrive=np.zeros(packets, np.int64), order=np.zeros(packets, np.int64))
+
+
+def flush(mem: MemoryState) -> None:
+    """Write all dirty lines back and empty the caches, uncounted, as a profiler does before a kernel."""
+    mem.tag.fill(-1)
+    mem.line_state.fill(0)
+    mem.flight.fill(0)
+    mem.flight[:, :, columns.F_LINE] = -1
+    mem.flight[:, :, columns.F_OWNER] = -1
+    mem.channels[:, columns.D_WRITES] = 0
+    mem.channels[:, columns.D_DEPARTED] = mem.channels[:, columns.D_ADMITTED]
+
+
+def reset_counts(mem: MemoryState) -> None:
+    """Zero all counts and busy times; caches, queues and clocks stay."""
+    mem.counts.fill(0)
+    mem.slice_busy.fill(0)
+    mem.channels[:, columns.D_BUSY] = 0
+
+
+def channel_busy_cycles(mem: MemoryState) -> Int64s:
+    """SM cycles with data on the bus, a DRAM channel; `Mem.DRAM_CYCLES_BUSY` becomes their sum."""
+    busy = mem.channels[:, columns.D_BUSY] >> TICK_BITS
+    mem.counts[Mem.DRAM_CYCLES_BUSY] = busy.sum()
+    return busy
