@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from sim._jit import jit
 from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes
-from sim.core.exec_atomic import apply_atomic, atomic_operands, write_atomic_result
+from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
-    copy_memory,
-    copy_reading_lanes,
-    copy_sources,
+    copy_async,
     effective_addresses,
     first_misaligned,
-    load_matrices,
-    load_memory,
-    store_matrices,
-    store_memory,
+    load,
+    load_matrix,
+    store,
+    store_matrix,
 )
 from sim.core.front import send
 from sim.core.layout import (
@@ -97,10 +95,12 @@ from sim.core.layout import (
     W_TRACE,
 )
 from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wait_for
+from sim.core.operands import predicate_mask
 from sim.counters import Inst, Stall
 from sim.isa import (
     FLAG_NO_ALLOCATE,
     FLAG_STRONG,
+    FLAG_ZERO_FILL,
     Col,
     Op,
     Space,
@@ -389,9 +389,9 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     head[G_BASE] = base
     head[G_ENTRY] = entry
     for i in range(32):
-        a.sg_addr[m, k, i] = addr[i]
+        a.sg_data[m, k, ADDRESS, i] = addr[i]
     if not cfg[C_REPLAY] and op != OP_LD:
-        atomic_operands(s.code, pc, a.U[m], base, a.sg_data[m, k], a.sg_compare[m, k])
+        gather_operand(s.code, pc, a.U[m], base, a.sg_data[m, k])
     time = 0
     for j in range(n):
         lanes = 0
@@ -433,9 +433,9 @@ def issue_global(a, s, m, sub, w, pc, base, on, t):
     strong = space != LOCAL_SPACE and (op == OP_ATOM or op == OP_RED or (op == OP_LD and flags & FLAG_STRONG))
     if not s.cfg[C_REPLAY] and not strong:
         if op == OP_LD:
-            load_memory(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+            load(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
         else:
-            store_memory(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+            store(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
     n, start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, t)
     read = s.cfg[C_LOAD_READ] if op == OP_LD else s.cfg[C_STORE_READ]
     if op != OP_LD:
@@ -457,8 +457,8 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
     shared_addr, addr = work[ADDR], work[ADDR2]
     source = on
     if not cfg[C_REPLAY]:
-        source = copy_reading_lanes(code, pc, a.preds[m], w, on)
-        copy_sources(code, pc, a.U[m], base, addr)
+        if flags & FLAG_ZERO_FILL:
+            source = on & predicate_mask(a.preds[m, w], code[pc, COL_PA])
     else:
         source = 0
         for i in range(32):
@@ -474,7 +474,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
             row[32 + i] = addr[i] if (source >> i) & 1 else -1
     if not cfg[C_REPLAY]:
         home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
-        copy_memory(width, on, source, shared_addr, -home, a.s32[m], addr, GLOBAL_BASE, s.g32)
+        copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
     group = a.ws[m, w, W_GROUP] % MAX_GROUPS
     passes = bank_passes(shared_addr, on, width, work[COUNTS], a.words[m])
     if source == 0:
@@ -515,20 +515,21 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
     home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
     if not cfg[C_REPLAY]:
         if op == OP_LD:
-            load_memory(code, pc, a.U[m], base, on, addr, -home, a.s8[m], a.s16[m], a.s32[m])
+            load(code, pc, a.U[m], base, on, addr, -home, a.s8[m])
         elif op == OP_ST:
-            store_memory(code, pc, a.U[m], base, on, addr, -home, a.s8[m], a.s16[m], a.s32[m])
+            store(code, pc, a.U[m], base, on, addr, -home, a.s8[m])
         elif op == OP_LDSM:
-            load_matrices(code, pc, a.U[m], base, on, addr, -home, a.s16[m])
+            load_matrix(code, pc, a.U[m], base, addr, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
         elif op == OP_STSM:
-            store_matrices(code, pc, a.U[m], base, on, addr, -home, a.s16[m])
+            store_matrix(code, pc, a.U[m], base, addr, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
         else:
             data = a.atomic_work[m]
-            atomic_operands(code, pc, a.U[m], base, data[0], data[1])
-            apply_atomic(
-                code[pc, COL_X], a.s8[m], a.s16[m], a.s32[m], -home, addr, data[0], data[1], on, data[2]
-            )
-            write_atomic_result(code, pc, a.U[m], base, on, data[2])
+            for i in range(32):
+                data[ADDRESS, i] = addr[i]
+            gather_operand(code, pc, a.U[m], base, data)
+            apply_atomic(code[pc, COL_X], width, on, data, -home, a.s8[m])
+            if op == OP_ATOM:
+                scatter_result(code, pc, a.U[m], base, on, data)
     extra = 0
     if matrices:
         passes = matrix_passes(a, m, addr, width)
@@ -568,7 +569,7 @@ def issue_constant(a, s, m, w, pc, base, on, t):
         addr = a.scratch[m][ADDR]
         if not check_window(a, s, m, w, pc, addr, on, s.code[pc, COL_WIDTH], len(s.bank8), ERROR_LOCAL_BOUNDS):
             return
-        load_memory(s.code, pc, a.U[m], base, on, addr, 0, s.bank8, s.bank16, s.bank32)
+        load(s.code, pc, a.U[m], base, on, addr, 0, s.bank8)
     results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
 
 
@@ -606,7 +607,7 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
     if s.cfg[C_REPLAY]:
         replayed_addresses(a, s, m, w, work[ADDR], work[ADDR2])
     else:
-        effective_addresses(code, pc, a.U[m], base, work[ADDR])
+        effective_addresses(code, pc, a.U[m], base, work[ADDR], work[ADDR2])
     if s.cfg[C_RECORD]:
         row = a.trace_addr[m, a.sv[m, SV_TRACE] - 1]
         for i in range(32):
