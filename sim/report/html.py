@@ -64,7 +64,7 @@ def _section(report: Report, section: Section) -> str:
         body += _bars(stall_rows(report))
     for grid in section.grids:
         cells = [(escape(label), *map(escape, row)) for label, row in grid_cells(report, grid)]
-        body += _table(cells, (grid.title, *grid.columns))
+        body += _table(cells, (grid.title, *grid.columns)) if cells else ""
     return _fold(section.title, body, section.key in OPEN)
 
 

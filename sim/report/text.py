@@ -21,7 +21,7 @@ from sim.report.stalls import REASONS
 if TYPE_CHECKING:
     from sim.report.report import Report
 
-WIDTH = 116
+WIDTH = 120
 LABEL_WIDTHS, VALUE_WIDTH = (36, 40), 17
 SOURCE_LINES = 12  #: source lines shown, those with the most stall cycles
 OPCODES = 12
@@ -75,7 +75,9 @@ def _section(console: Console, report: Report, section: Section) -> None:
     if section.key == "InstructionStats":
         console.print(_opcodes(report))
     for grid in section.grids:
-        console.print(_grid(report, grid))
+        rows = grid_cells(report, grid)
+        if rows:
+            console.print(_grid(grid, rows))
 
 
 def pairs(report: Report, names: tuple[str, ...]) -> Table:
@@ -101,12 +103,11 @@ def metric_cells(report: Report, name: str) -> tuple[str, str]:
 
 def grid_cells(report: Report, grid: Grid) -> list[tuple[str, list[str]]]:
     """A grid's rows as label and formatted cells, without rows that count nothing."""
-    rows = []
-    for label, names in grid.rows:
-        values = [report[name] for name in names if name]
-        if label == "Total" or any(value and not math.isnan(value) for value in values):
-            rows.append((label, [_cell(report, name) for name in names]))
-    return rows
+
+    def counts(names: tuple[str, ...]) -> bool:
+        return any(report[name] and not math.isnan(report[name]) for name in names if name)
+
+    return [(label, [_cell(report, name) for name in names]) for label, names in grid.rows if counts(names)]
 
 
 def _cell(report: Report, name: str) -> str:
@@ -116,12 +117,12 @@ def _cell(report: Report, name: str) -> str:
     return f"{value} {unit}" if unit.endswith(("byte", "byte/s", "%")) and value != "n/a" else value
 
 
-def _grid(report: Report, grid: Grid) -> Padding:
+def _grid(grid: Grid, rows: list[tuple[str, list[str]]]) -> Padding:
     table = Table(box=box.ASCII2, show_edge=False, pad_edge=False, padding=(0, 1))
     table.add_column(grid.title, width=22, no_wrap=True)
     for column in grid.columns:
         table.add_column(column, justify="right", no_wrap=True, min_width=12)
-    for label, cells in grid_cells(report, grid):
+    for label, cells in rows:
         table.add_row(Text(label), *(Text(cell) for cell in cells))
     return Padding(table, (1, 0, 0, 0))
 
@@ -145,7 +146,7 @@ def _breakdown(report: Report, name: str) -> Padding:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=LABEL_WIDTHS[0], no_wrap=True, overflow="crop")
     table.add_column()
-    words = ", ".join(f"{label} {value:.1f} %" for label, value in parts[:BREAKDOWN_ROWS]) or "nothing"
+    words = ", ".join(f"{label} {value:.1f}%" for label, value in parts[:BREAKDOWN_ROWS]) or "nothing"
     table.add_row(Text(f"{TABLE[name].label.removesuffix(' Throughput')} breakdown"), Text(words))
     return Padding(table, (0, 0, 0, 0))
 
@@ -204,7 +205,7 @@ def line_cells(report: Report, row: int) -> tuple[str, ...]:
     )
 
 
-LINE_HEADINGS = ("Line", "Source", "Inst", "Threads", "Sect/Req", "Conflicts", "Cycles %", "Top Stall")
+LINE_HEADINGS = ("Line", "Source", "Inst", "Threads", "Sect/Req", "Conflicts", "Cycle %", "Top Stall")
 
 
 def _source(console: Console, report: Report) -> None:
@@ -217,7 +218,7 @@ def _source(console: Console, report: Report) -> None:
     for file in files:
         console.print(Text(file.replace("\\", "/").rpartition("/")[2]))
     table = Table(box=box.ASCII2, show_edge=False, pad_edge=False, padding=(0, 1))
-    widths = (6, 38, 11, 7, 8, 9, 8, 18)
+    widths = (6, 34, 10, 7, 8, 9, 7, 18)
     for k, (heading, width) in enumerate(zip(LINE_HEADINGS, widths, strict=True)):
         left = heading in ("Source", "Top Stall")
         table.add_column(

@@ -145,7 +145,7 @@ def _block_starts(v: Values) -> tuple[float, str]:
     share = v["tailwave__block_starts.pct"]
     return share / 100, (
         f"Block-start-bound: {number(v['launch__grid_size'])} blocks of {number(v['launch__block_size'])} threads "
-        f"take the block scheduler {percent_text(share)} of the time to start; use fewer, larger blocks"
+        f"take the block scheduler {percent_text(share)} of the time to start; give each block more work"
     )
 
 
