@@ -6,14 +6,20 @@ ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from sim.core import memory_state as columns
 from sim.core.layout import Requests as Packets
 from sim.core.memory import weave
-from sim.core import memory_state as columns
 from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
 from sim.counters import Mem
 from sim.profile import Profile
+
+LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
+SECTORS = 4  #: of a line: `req_sectors` has 4 bits
+
 
 class MemorySystem:
     """Crossbar, L2 and DRAM of one device: state that lives as long as the device does."""
@@ -47,7 +53,8 @@ class MemorySystem:
         reset_counts(self.state)
 
     def end_launch(self, end: int) -> None:
-        """The kernel has ended at cycle `end`; dirty lines stay in L2, writes that DRAM took in its queues."""
+        """The kernel has ended at cycle `end`: writes that wait in DRAM's queues leave in the pause, dirty lines stay."""
+        empty_write_queues(self.state)
 
     def counts(self) -> Int64s:
         """A copy of the counts, by `sim.counters.Mem`."""
@@ -57,10 +64,6 @@ class MemorySystem:
     def channel_busy(self) -> Int64s:
         """SM cycles with data on the bus, a DRAM channel."""
         return channel_busy_cycles(self.state)
-
-
-LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
-SECTORS = 4  #: of a line: `req_sectors` has 4 bits
 
 
 def memory_config(profile: Profile) -> MemoryConfig:
@@ -157,15 +160,16 @@ def memory_state(profile: Profile) -> MemoryState:
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
     requests = CHUNK * columns.REQUESTS_PER_PACKET
 
-    def zeros(*shape: int) -> Int64s:
-        return np.zeros(shape, np.int64)
+    def zeros(*shape: int) -> Int64s:  # on a cache line's boundary
+        raw = np.zeros(math.prod(shape) + 7, np.int64)
+        skip = -raw.ctypes.data % 64 // 8
+        return raw[skip : skip + math.prod(shape)].reshape(shape)
 
     mem = MemoryState(
-        tag=zeros(slices * cfg.sets, cfg.ways),
-        line_state=zeros(slices * cfg.sets, cfg.ways),
+        sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
-        calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR),
+        calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
@@ -178,6 +182,7 @@ def memory_state(profile: Profile) -> MemoryState:
         bucket=zeros(columns.ARRIVAL_BUCKETS + 1),
         batch=zeros(CHUNK + 1, columns.B_COLUMNS),
         touch=zeros(2, columns.T_COLUMNS),
+        warm=zeros(1),
         requests=zeros(requests, columns.R_COLUMNS),
         request_count=zeros(1),
         by_channel=zeros(requests),
@@ -201,13 +206,18 @@ def with_room(mem: MemoryState, packets: int) -> MemoryState:
 
 def flush(mem: MemoryState) -> None:
     """Write all dirty lines back and empty the caches, uncounted, as a profiler does before a kernel."""
-    mem.tag.fill(-1)
-    mem.line_state.fill(0)
+    mem.sets.fill(-1)
     mem.flight.fill(0)
     mem.flight[:, :, columns.F_LINE] = -1
     mem.flight[:, :, columns.F_OWNER] = -1
+    empty_write_queues(mem)
+
+
+def empty_write_queues(mem: MemoryState) -> None:
+    """Let the writes that wait at DRAM be done; they were counted when the queues took them."""
     mem.channels[:, columns.D_WRITES] = 0
-    mem.channels[:, columns.D_DEPARTED] = mem.channels[:, columns.D_ADMITTED]
+    mem.channels[:, columns.D_ADMITTED] = 0
+    mem.channels[:, columns.D_DEPARTED] = 0
 
 
 def reset_counts(mem: MemoryState) -> None:

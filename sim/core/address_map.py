@@ -10,27 +10,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
+from sim.core.memory_state import kernel
 
-LINE_MASK = (1 << 34) - 1  #: line addresses are taken modulo 2 TiB
+MEMORY_BITS = 31  #: of a line's number within one address window: 256 GiB
 CHUNK_BITS = 5  #: lines that share a home partition: 32, 4 KiB
 
 
-@jit
+@kernel
 def quotient(x: int, inverse: float) -> int:
     """`x // n` for `inverse = 1 / n`; exact for `0 <= x < 2**40`, and faster than a division."""
     return int((x + 0.5) * inverse)
 
 
-@jit
+@kernel
 def fold(x: int) -> int:
-    """All bits of a 34-bit number folded into the low ones by exclusive or."""
+    """All bits of a 33-bit number folded into the low ones by exclusive or."""
     return x ^ (x >> 3) ^ (x >> 7) ^ (x >> 12) ^ (x >> 18) ^ (x >> 25)
 
 
-@jit
+@kernel
 def parity(x: int) -> int:
-    """1 when an odd number of bits of a 34-bit number are set."""
+    """1 when an odd number of bits of a 33-bit number are set."""
     x ^= x >> 32
     x ^= x >> 16
     x ^= x >> 8
@@ -39,22 +39,27 @@ def parity(x: int) -> int:
     return (x ^ (x >> 1)) & 1
 
 
-@jit
+@kernel
+def line_number(line: int) -> int:
+    """A 33-bit number for a line address: its place in its window, and which of four windows (2 ** 39 bytes) it is."""
+    return (line & ((1 << MEMORY_BITS) - 1)) | (((line >> (MEMORY_BITS + 1)) & 3) << MEMORY_BITS)
+
+
+@kernel
 def home_partition(line: int, partitions: int) -> int:
-    """The partition whose DRAM holds a line: of two neighbouring chunks one is in each."""
-    return parity((line & LINE_MASK) >> CHUNK_BITS) if partitions == 2 else 0
+    """The partition whose DRAM holds a line number: of two neighbouring chunks one is in each."""
+    return parity(line >> CHUNK_BITS) if partitions == 2 else 0
 
 
-@jit
+@kernel
 def partition_line(line: int, partitions: int) -> int:
     """A line's number among those of its home partition, without gaps."""
-    line &= LINE_MASK
     if partitions == 2:
         return ((line >> (CHUNK_BITS + 1)) << CHUNK_BITS) | (line & ((1 << CHUNK_BITS) - 1))
     return line
 
 
-@jit
+@kernel
 def turned(x: int, by: int, n: int, inverse: float) -> int:
     """`(x + fold(by)) % n` for `0 <= x < n`: a rotation that differs from group to group."""
     turn = fold(by)
@@ -62,7 +67,7 @@ def turned(x: int, by: int, n: int, inverse: float) -> int:
     return x - n if x >= n else x
 
 
-@jit
+@kernel
 def l2_set(line: int, cfg: Any) -> int:
     """A line's set of its partition, `slice * sets + set`; the same number in either partition."""
     local = partition_line(line, cfg.partitions)
@@ -72,7 +77,7 @@ def l2_set(line: int, cfg: Any) -> int:
     return place * cfg.sets + turned(group - wrap * cfg.sets, wrap, cfg.sets, cfg.inverse_sets)
 
 
-@jit
+@kernel
 def dram_place(local: int, cfg: Any) -> tuple[int, int, int]:
     """Channel of the partition, bank and row, for a line's number in its partition.
 

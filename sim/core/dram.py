@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.address_map import dram_place, home_partition, partition_line
 from sim.core.memory_state import (
     D_ACTIVATE_FREE,
@@ -40,6 +39,7 @@ from sim.core.memory_state import (
     W_DEPARTURE,
     W_ROW,
     W_TIME,
+    kernel,
 )
 from sim.core.xbar import sector_count
 from sim.counters import Mem
@@ -50,7 +50,7 @@ ROW_HIT, ROW_MISS, ROW_CONFLICT = int(Mem.DRAM_ROW_HIT), int(Mem.DRAM_ROW_MISS),
 TURNAROUNDS, REFRESHES = int(Mem.DRAM_TURNAROUNDS), int(Mem.DRAM_REFRESHES)
 
 
-@jit
+@kernel
 def request(requests: Any, count: Any, time: int, line: int, sectors: int, write: int) -> int:
     """Note a DRAM request of this chunk; its number."""
     n = count[0]
@@ -62,7 +62,7 @@ def request(requests: Any, count: Any, time: int, line: int, sectors: int, write
     return n
 
 
-@jit
+@kernel
 def burst_count(sectors: int, sector_bursts: int, burst_sectors: int) -> int:
     """Bursts that move a line's `sectors`: several a sector, one a sector, or one for some sectors."""
     if burst_sectors == 1:
@@ -72,7 +72,7 @@ def burst_count(sectors: int, sector_bursts: int, burst_sectors: int) -> int:
     return 1
 
 
-@jit
+@kernel
 def refresh(channel: Any, banks: Any, cfg: Any, now: int) -> int:
     """Refresh a channel whose time has come by `now`; the number of refreshes that fell due.
 
@@ -91,7 +91,7 @@ def refresh(channel: Any, banks: Any, cfg: Any, now: int) -> int:
     return due + 1
 
 
-@jit
+@kernel
 def bus_slot(channel: Any, counts: Any, cfg: Any, earliest: int, work: int, write: int) -> int:
     """The start of `work` ticks on the data bus, not before `earliest`.
 
@@ -117,10 +117,11 @@ def bus_slot(channel: Any, counts: Any, cfg: Any, earliest: int, work: int, writ
     return free
 
 
-@jit
+@kernel
 def transfer(
-    channel: Any, banks: Any, groups: Any, counts: Any, cfg: Any, bank: int, row: int, bursts: int, time: int, write: int
-) -> int:
+    channel: Any, banks: Any, groups: Any, counts: Any, cfg: Any,
+    bank: int, row: int, bursts: int, time: int, write: int,
+) -> int:  # fmt: skip
     """Move a request's bursts; the tick at which the last has passed the bus.
 
     Bank, bank group and activation limits delay the request itself; the bus is
@@ -164,7 +165,7 @@ def transfer(
     return end
 
 
-@jit
+@kernel
 def admit(
     channel: Any, writes: Any, counts: Any, cfg: Any, bank: int, row: int, sectors: int, bursts: int, time: int
 ) -> int:
@@ -184,7 +185,7 @@ def admit(
     return max(time, writes[admitted % cfg.write_entries, W_DEPARTURE])  # it has the place of the write so many before
 
 
-@jit
+@kernel
 def take_write(channel: Any, writes: Any, banks: Any) -> tuple[int, int, int, int]:
     """Bank, row, bursts and time of the write to do next, open rows first, then the oldest; it leaves the queue."""
     n = channel[D_WRITES]
@@ -201,7 +202,7 @@ def take_write(channel: Any, writes: Any, banks: Any) -> tuple[int, int, int, in
     return taken
 
 
-@jit
+@kernel
 def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
     """The read to do next of `window[:waiting]`, open rows first, then the oldest; it leaves the window."""
     pick = 0
@@ -215,7 +216,7 @@ def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
     return taken
 
 
-@jit
+@kernel
 def serve_channel(
     channel: Any, banks: Any, groups: Any, writes: Any, counts: Any, cfg: Any,
     requests: Any, mine: Any, window: Any,
@@ -241,8 +242,9 @@ def serve_channel(
                     draining = max(draining, cfg.write_batch)
                     break
                 requests[r, R_DONE] = admit(
-                    channel, writes, counts, cfg, requests[r, R_BANK], requests[r, R_ROW], sectors, bursts, requests[r, R_TIME]
-                )
+                    channel, writes, counts, cfg,
+                    requests[r, R_BANK], requests[r, R_ROW], sectors, bursts, requests[r, R_TIME],
+                )  # fmt: skip
             else:
                 counts[READ_SECTORS] += sector_count(sectors)
                 counts[READ_BURSTS] += bursts
@@ -273,7 +275,7 @@ def serve_channel(
             requests[r, R_DONE] = end + cfg.controller_latency
 
 
-@jit
+@kernel
 def place_requests(requests: Any, n: int, by_channel: Any, start: Any, cfg: Any) -> None:
     """Find the channel, bank and row of `n` requests; sort their numbers by channel, then time."""
     last = len(start) - 1
@@ -306,7 +308,7 @@ def place_requests(requests: Any, n: int, by_channel: Any, start: Any, cfg: Any)
             by_channel[j] = r
 
 
-@jit
+@kernel
 def serve(mem: Any, cfg: Any) -> None:
     """Serve all DRAM requests of a chunk."""
     n = mem.request_count[0]

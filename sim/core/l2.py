@@ -10,9 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.dram import request
-from sim.core.memory_state import BYTES, BYTES_BITS, BYTES_SHIFT, COPY, DIRTY, DIRTY_SHIFT, SHARED, VALID
+from sim.core.memory_state import (
+    BYTES,
+    BYTES_BITS,
+    BYTES_SHIFT,
+    COPY,
+    DIRTY,
+    DIRTY_SHIFT,
+    SHARED,
+    STATE,
+    STATE_BITS,
+    VALID,
+    kernel,
+)
 from sim.core.xbar import sector_count
 from sim.counters import Mem
 
@@ -21,22 +32,28 @@ BYTES_ASKED = int(Mem.DRAM_BYTES_ASKED)
 SECTOR_BYTES_MASK = (1 << BYTES_BITS) - 1
 
 
-@jit
-def find(tag: Any, row: int, line: int) -> int:
+@kernel
+def find(sets: Any, row: int, line: int) -> int:
     """The way that holds a line, -1 if none does."""
-    for way in range(tag.shape[1]):
-        if tag[row, way] == line:
+    for way in range(sets.shape[1]):
+        if sets[row, way] >> STATE_BITS == line:
             return way
     return -1
 
 
-@jit
+@kernel
+def state_of(sets: Any, row: int, way: int) -> int:
+    """The state at a way that `find` gave; 0 for -1."""
+    return sets[row, way] & STATE if way >= 0 else 0
+
+
+@kernel
 def written_bytes(state: int, sector: int) -> int:
     """Bytes written to a sector of which only some are here; 0 for any other sector."""
     return (state >> (BYTES_SHIFT + BYTES_BITS * sector)) & SECTOR_BYTES_MASK
 
 
-@jit
+@kernel
 def filled(state: int, sectors: int) -> int:
     """The state after all bytes of those sectors have come."""
     if state & BYTES:
@@ -46,7 +63,7 @@ def filled(state: int, sectors: int) -> int:
     return state | sectors
 
 
-@jit
+@kernel
 def written(state: int, whole: int, part: int, part_bytes: int, sector_bytes: int) -> int:
     """The state after a write of `whole` sectors and of `part_bytes` in each sector of `part`.
 
@@ -67,9 +84,10 @@ def written(state: int, whole: int, part: int, part_bytes: int, sector_bytes: in
     return state
 
 
-@jit
-def write_back(requests: Any, count: Any, counts: Any, line: int, state: int, sector_bytes: int, now: int) -> int:
-    """Send a line's dirty sectors to DRAM, after a fill of its partly written ones; the state, which is clean."""
+@kernel
+def write_back(requests: Any, count: Any, counts: Any, word: int, sector_bytes: int, now: int) -> int:
+    """Send a line's dirty sectors to DRAM, after a fill of its partly written ones; the line's word, now clean."""
+    line, state = word >> STATE_BITS, word & STATE
     dirty = (state & DIRTY) >> DIRTY_SHIFT
     partial = 0
     if state & BYTES:
@@ -84,43 +102,41 @@ def write_back(requests: Any, count: Any, counts: Any, line: int, state: int, se
     request(requests, count, now, line, dirty, 1)
     counts[EVICTED_DIRTY] += sector_count(dirty)
     counts[BYTES_ASKED] += sector_count(dirty & ~partial) * sector_bytes
-    return state & ~DIRTY
+    return (line << STATE_BITS) | (state & ~DIRTY)
 
 
-@jit
-def victim(tag: Any, states: Any, row: int) -> int:
+@kernel
+def victim(sets: Any, row: int) -> int:
     """The way to give up: an empty one, else the least recently used copy, else the least recently used."""
     copy = -1
-    for way in range(tag.shape[1] - 1, -1, -1):
-        if tag[row, way] < 0:
+    for way in range(sets.shape[1] - 1, -1, -1):
+        word = sets[row, way]
+        if word < 0:
             return way
-        if copy < 0 and states[row, way] & COPY:
+        if copy < 0 and word & COPY:
             copy = way
-    return copy if copy >= 0 else tag.shape[1] - 1
+    return copy if copy >= 0 else sets.shape[1] - 1
 
 
-@jit
-def other_row(tag: Any, row: int) -> int:
+@kernel
+def other_row(sets: Any, row: int) -> int:
     """The set of the other partition that would hold the same lines."""
-    half = tag.shape[0] // 2
+    half = len(sets) // 2
     return row - half if row >= half else row + half
 
 
-@jit
-def drop(tag: Any, states: Any, row: int, line: int, sectors: int) -> None:
+@kernel
+def drop(sets: Any, row: int, line: int, sectors: int) -> None:
     """Take sectors of a copy away; the whole line when none are left."""
-    way = find(tag, row, line)
+    way = find(sets, row, line)
     if way >= 0:
-        state = states[row, way] & ~sectors
-        states[row, way] = state
-        if not state & VALID:
-            tag[row, way] = -1
-            states[row, way] = 0
+        word = sets[row, way] & ~sectors
+        sets[row, way] = word if word & VALID else -1
 
 
-@jit
+@kernel
 def put_first(
-    tag: Any, states: Any, requests: Any, count: Any, counts: Any, cfg: Any, row: int, way: int, line: int, state: int, now: int
+    sets: Any, requests: Any, count: Any, counts: Any, cfg: Any, row: int, way: int, word: int, now: int
 ) -> None:
     """Put a line first in its set: the one at `way`, or for -1 a new one in a victim's place.
 
@@ -128,16 +144,15 @@ def put_first(
     perhaps. A victim is never dirty: it lies at `dirty_ways` or beyond, or is a copy.
     """
     if way < 0:
-        way = victim(tag, states, row)
-        if states[row, way] & SHARED:
-            drop(tag, states, other_row(tag, row), tag[row, way], VALID)
+        way = victim(sets, row)
+        old = sets[row, way]
+        if old >= 0 and old & SHARED:
+            drop(sets, other_row(sets, row), old >> STATE_BITS, VALID)
     for k in range(way, 0, -1):
-        tag[row, k] = tag[row, k - 1]
-        states[row, k] = states[row, k - 1]
-    tag[row, 0] = line
-    states[row, 0] = state
+        sets[row, k] = sets[row, k - 1]
+    sets[row, 0] = word
     for depth, bits in ((cfg.partial_ways, BYTES), (cfg.dirty_ways, DIRTY)):
-        if way >= depth and states[row, depth] & bits:
-            states[row, depth] = write_back(
-                requests, count, counts, tag[row, depth], states[row, depth], cfg.sector_bytes, now
-            )
+        if way >= depth:
+            word = sets[row, depth]
+            if word >= 0 and word & bits:
+                sets[row, depth] = write_back(requests, count, counts, word, cfg.sector_bytes, now)

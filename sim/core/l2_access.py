@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.address_map import home_partition, l2_set
 from sim.core.dram import request
-from sim.core.l2 import drop, filled, find, other_row, written
+from sim.core.l2 import drop, filled, find, other_row, state_of, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
@@ -37,11 +36,13 @@ from sim.core.memory_state import (
     S_CROSS,
     S_PORT,
     SHARED,
+    STATE_BITS,
     T_ROW,
-    T_STATE,
     T_TIME,
     T_WAY,
+    T_WORD,
     VALID,
+    kernel,
 )
 from sim.core.xbar import sector_count
 from sim.counters import Mem
@@ -53,13 +54,13 @@ TEX, TEX_HIT, TEX_MISS = int(Mem.L2_TEX), int(Mem.L2_TEX_HIT), int(Mem.L2_TEX_MI
 OTHER, CROSSED, BYTES_ASKED = int(Mem.L2_OTHER), int(Mem.L2_CROSSED), int(Mem.DRAM_BYTES_ASKED)
 
 
-@jit
+@kernel
 def flight_entry(line: int) -> int:
     """Entry of the in-flight table for a line."""
     return (line ^ (line >> FLIGHT_BITS)) & ((1 << FLIGHT_BITS) - 1)
 
 
-@jit
+@kernel
 def with_group(sectors: int, group: int) -> int:
     """The sectors with all others of their fetch groups of 1, 2 or 4."""
     if group == 2:
@@ -67,7 +68,7 @@ def with_group(sectors: int, group: int) -> int:
     return sectors if group == 1 else VALID
 
 
-@jit
+@kernel
 def enter_slice(slices: Any, busy: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
     """Take the slice's port; when the look-up starts."""
     start = max(arrive, slices[place, S_PORT])
@@ -77,7 +78,7 @@ def enter_slice(slices: Any, busy: Any, cfg: Any, place: int, arrive: int, secto
     return start
 
 
-@jit
+@kernel
 def cross(slices: Any, busy: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
     """Go to the home slice in the other partition; when the look-up starts there."""
     start = max(leave + cfg.cross_latency, slices[place, S_CROSS])
@@ -86,7 +87,7 @@ def cross(slices: Any, busy: Any, cfg: Any, place: int, leave: int, sectors: int
     return start
 
 
-@jit
+@kernel
 def pending(entry: Any, line: int, sectors: int, at: int) -> int:
     """When a line's sectors that are still on their way are here; -2 - owner code if not yet known; -1: none are."""
     if entry[F_LINE] != line or not entry[F_FILLING] & sectors:
@@ -96,7 +97,7 @@ def pending(entry: Any, line: int, sectors: int, at: int) -> int:
     return entry[F_READY] if entry[F_READY] > at else -1
 
 
-@jit
+@kernel
 def note_flight(entry: Any, line: int, asked: int, filling: int, owner: int, now: int) -> None:
     """Note that a line's sectors are on their way."""
     if entry[F_LINE] == line and entry[F_READY] > now:
@@ -110,7 +111,7 @@ def note_flight(entry: Any, line: int, asked: int, filling: int, owner: int, now
     entry[F_OWNER] = owner
 
 
-@jit
+@kernel
 def note_hit(entry: Any, window: int, line: int, asked: int, arrive: int, ready: int) -> None:
     """Let later requests join this one, which found its data; lines on their way keep their entries."""
     if entry[F_LINE] == line:
@@ -129,17 +130,19 @@ def note_hit(entry: Any, window: int, line: int, asked: int, arrive: int, ready:
     entry[F_OWNER] = -1
 
 
-@jit
-def touch_line(touch: Any, row: int, way: int, state: int, now: int) -> None:
+@kernel
+def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) -> None:
     """Say what becomes of the line in a set: put first with this state, new when `way` is -1."""
     touch[T_ROW] = row
     touch[T_WAY] = way
-    touch[T_STATE] = state
+    touch[T_WORD] = (line << STATE_BITS) | state
     touch[T_TIME] = now
 
 
-@jit
-def load(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int) -> None:
+@kernel
+def load(
+    mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int
+) -> None:
     """A load, or a fetch of instructions or constants."""
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(asked)
@@ -160,8 +163,8 @@ def load(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: i
     row = near * cfg.slices * cfg.sets + index
     place = index // cfg.sets
     ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
-    way = find(mem.tag, row, line)
-    state = mem.line_state[row, way] if way >= 0 else 0
+    way = find(mem.sets, row, line)
+    state = state_of(mem.sets, row, way)
     missing = asked & ~state
     hits = n - sector_count(missing)
     counts[READ] += n
@@ -171,7 +174,7 @@ def load(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: i
         counts[TEX_HIT] += hits
     if not missing:
         if way > 0:
-            touch_line(mem.touch[0], row, way, state, ready)
+            touch_line(mem.touch[0], row, way, line, state, ready)
         coming = pending(entry, line, asked, ready)
         if coming < -1:
             batch[B_DEPENDS] = -2 - coming
@@ -189,13 +192,13 @@ def load(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: i
     if near == home:
         batch[B_WAIT] = request(mem.requests, mem.request_count, ready, line, fetch, 0)
         counts[BYTES_ASKED] += asked_bytes
-        touch_line(mem.touch[0], row, way, filled(state, fetch), ready)
+        touch_line(mem.touch[0], row, way, line, filled(state, fetch), ready)
     else:
-        touch_line(mem.touch[0], row, way, state | fetch | COPY, ready)
+        touch_line(mem.touch[0], row, way, line, state | fetch | COPY, ready)
         fetch_from_home(mem, cfg, j, home, place, index, line, fetch, ready, asked_bytes)
 
 
-@jit
+@kernel
 def fetch_from_home(
     mem: Any, cfg: Any, j: int, home: int, place: int, index: int, line: int, fetch: int, leave: int, asked_bytes: int
 ) -> None:
@@ -204,8 +207,8 @@ def fetch_from_home(
     n = sector_count(fetch)
     start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, leave, n)
     row = home * cfg.slices * cfg.sets + index
-    way = find(mem.tag, row, line)
-    state = mem.line_state[row, way] if way >= 0 else 0
+    way = find(mem.sets, row, line)
+    state = state_of(mem.sets, row, way)
     missing = fetch & ~state
     counts[READ] += n
     counts[READ_HIT] += n - sector_count(missing)
@@ -222,13 +225,13 @@ def fetch_from_home(
         counts[BYTES_ASKED] += asked_bytes
         note_flight(entry, line, missing, missing, 2 * j + 1, start)
         batch[B_HOME_ENTRY] = entry_number
-    touch_line(mem.touch[1], row, way, filled(state, missing) | SHARED, start)
+    touch_line(mem.touch[1], row, way, line, filled(state, missing) | SHARED, start)
 
 
-@jit
+@kernel
 def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
     """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written."""
-    tag, states, counts = mem.tag, mem.line_state, mem.counts
+    sets, counts = mem.sets, mem.counts
     part = (sectors >> 4) & VALID
     whole = sectors & VALID & ~part
     n = sector_count(whole | part)
@@ -242,29 +245,29 @@ def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors
     ready = start + cfg.slice_latency
     looked_up = n
     row = home * cfg.slices * cfg.sets + index
-    way = find(tag, row, line)
-    state = states[row, way] if way >= 0 else 0
+    way = find(sets, row, line)
+    state = state_of(sets, row, way)
     if near != home:
-        copy_row = other_row(tag, row)
-        copy_way = find(tag, copy_row, line)
+        copy_row = other_row(sets, row)
+        copy_way = find(sets, copy_row, line)
         if copy_way >= 0:
-            states[copy_row, copy_way] |= whole
+            sets[copy_row, copy_way] |= whole
         start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, ready, n)
         ready = start + cfg.cross_back_latency
         looked_up += n
         counts[CROSSED] += n
     elif state & SHARED:
-        drop(tag, states, other_row(tag, row), line, whole | part)
+        drop(sets, other_row(sets, row), line, whole | part)
     counts[REQUESTS] += 1
     counts[TEX] += n
     counts[TEX_HIT] += n
     counts[WRITE] += looked_up
     counts[WRITE_HIT] += looked_up
-    touch_line(mem.touch[1], row, way, written(state, whole, part, part_bytes, cfg.sector_bytes), start)
+    touch_line(mem.touch[1], row, way, line, written(state, whole, part, part_bytes, cfg.sector_bytes), start)
     mem.batch[j, B_READY] = ready
 
 
-@jit
+@kernel
 def atomic(
     mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, ops: int, asked_bytes: int, kind: int
 ) -> None:
@@ -279,8 +282,8 @@ def atomic(
     batch[B_READY] = at
     home_place = home * cfg.slices + place
     row = home * cfg.slices * cfg.sets + index
-    way = find(mem.tag, row, line)
-    state = mem.line_state[row, way] if way >= 0 else 0
+    way = find(mem.sets, row, line)
+    state = state_of(mem.sets, row, way)
     looked_up = n
     if near != home:
         at = cross(mem.slices, mem.slice_busy, cfg, home_place, at, n)
@@ -288,7 +291,7 @@ def atomic(
         looked_up += n
         counts[CROSSED] += n
     if state & SHARED:
-        drop(mem.tag, mem.line_state, other_row(mem.tag, row), line, VALID)
+        drop(mem.sets, other_row(mem.sets, row), line, VALID)
     missing = sectors & ~state
     counts[REQUESTS] += 1
     counts[TEX] += n
@@ -311,4 +314,4 @@ def atomic(
         batch[B_WAIT] = request(mem.requests, mem.request_count, at, line, missing, 0)
         note_flight(entry, line, missing, missing, 2 * j + 1, at)
         batch[B_HOME_ENTRY] = entry_number
-    touch_line(mem.touch[1], row, way, filled(state, missing) | (sectors << DIRTY_SHIFT), at)
+    touch_line(mem.touch[1], row, way, line, filled(state, missing) | (sectors << DIRTY_SHIFT), at)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
+from sim.core.address_map import l2_set, line_number
 from sim.core.dram import serve
 from sim.core.l2 import put_first
-from sim.core.l2_access import atomic, load, store
+from sim.core.l2_access import atomic, flight_entry, load, store
 from sim.core.memory_state import (
+    AHEAD,
     ATOMIC,
     B_BACK,
     B_DEPENDS,
@@ -37,11 +38,12 @@ from sim.core.memory_state import (
     R_WRITE,
     STORE,
     T_ROW,
-    T_STATE,
     T_TIME,
     T_WAY,
+    T_WORD,
     TICK,
     TICK_BITS,
+    kernel,
 )
 from sim.core.xbar import order_packets, reserve, sector_count
 from sim.counters import Mem
@@ -83,13 +85,15 @@ def weave(
         answer(mem, cfg, packets, req_sectors, req_kind, req_done)
 
 
-@jit
+@kernel
 def look_up(
     mem: Any, cfg: Any, packets: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_ops: Any, req_bytes: Any
 ) -> None:
     """L2 look-ups of a chunk of packets; what is known of each answer goes to `batch`."""
     capacity = req_line.shape[1]
     for j in range(len(packets)):
+        if j % AHEAD == 0:
+            bring_near(mem, cfg, packets[j : j + AHEAD], req_line)
         sm = packets[j] // capacity
         k = packets[j] - sm * capacity
         batch = mem.batch[j]
@@ -102,7 +106,7 @@ def look_up(
         batch[B_HOME_ENTRY] = -1
         mem.touch[0, T_ROW] = -1
         mem.touch[1, T_ROW] = -1
-        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], req_line[sm, k]
+        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(req_line[sm, k])
         kind, sectors = req_kind[sm, k], req_sectors[sm, k]
         if kind == LOAD or kind == FETCH:
             load(mem, cfg, j, near, arrive, line, sectors & 15, req_bytes[sm, k], kind)
@@ -114,14 +118,31 @@ def look_up(
             touch = mem.touch[side]
             if touch[T_ROW] >= 0:
                 put_first(
-                    mem.tag, mem.line_state, mem.requests, mem.request_count, mem.counts, cfg,
-                    touch[T_ROW], touch[T_WAY], line, touch[T_STATE], touch[T_TIME],
+                    mem.sets, mem.requests, mem.request_count, mem.counts, cfg,
+                    touch[T_ROW], touch[T_WAY], touch[T_WORD], touch[T_TIME],
                 )  # fmt: skip
     mem.batch[len(packets), B_FIRST] = mem.request_count[0]
     mem.counts[L2_CYCLES_BUSY] = mem.slice_busy[0] >> TICK_BITS
 
 
-@jit
+@kernel
+def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
+    """Read what look-ups of these packets will need, so that the host waits for many cache misses at a time."""
+    capacity = req_line.shape[1]
+    half = cfg.slices * cfg.sets
+    last = cfg.ways // 2
+    warm = 0
+    for packet in packets:
+        sm = packet // capacity
+        line = line_number(req_line[sm, packet - sm * capacity])
+        row, entry = l2_set(line, cfg), flight_entry(line)
+        for partition in range(cfg.partitions):
+            warm += mem.sets[row, 0] + mem.sets[row, last] + mem.flight[partition, entry, 0]
+            row += half
+    mem.warm[0] = warm
+
+
+@kernel
 def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, req_done: Any) -> None:
     """Complete a chunk's answers with DRAM's times and book them on the response ports."""
     capacity = req_done.shape[1]
@@ -140,7 +161,7 @@ def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, re
         req_done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
 
 
-@jit
+@kernel
 def data_ready(batch: Any, flight: Any, requests: Any, j: int) -> int:
     """When packet `j`'s answer is at the near slice; the in-flight entries that it owns learn it too."""
     home = batch[j, B_HOME]

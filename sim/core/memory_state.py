@@ -11,6 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sim._jit import jit
+
+kernel = jit(_nrt=False)  #: compile without reference counts: these functions allocate nothing
+
 TICK_BITS = 8
 TICK = 1 << TICK_BITS  #: ticks an SM cycle
 NEVER = 1 << 60
@@ -20,7 +24,10 @@ Int64s = npt.NDArray[np.int64]
 # --- kinds of request packets
 LOAD, STORE, ATOMIC, REDUCTION, FETCH = range(5)
 
-# --- bits of a line's state
+# --- L2: sets[partition * sets of it + slice * sets of it + set, way], latest used way first: -1, or a line's number
+#     << STATE_BITS | its state
+STATE_BITS = 30
+STATE = (1 << STATE_BITS) - 1
 VALID = 0xF  #: the sector's 32 bytes are here
 DIRTY_SHIFT = 4
 DIRTY = 0xF << DIRTY_SHIFT  #: the sector has bytes that DRAM has not
@@ -63,9 +70,10 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
 ) = range(8)
 B_COLUMNS = 8
 CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
+AHEAD = 32  #: packets whose sets are brought into the host's caches together
 
 # --- what a look-up does to the sets it touched: touch[near or home, T_COLUMNS]
-T_ROW, T_WAY, T_STATE, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new
+T_ROW, T_WAY, T_WORD, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new
 T_COLUMNS = 4
 
 # --- DRAM requests of a chunk: requests[n, R_COLUMNS]
@@ -114,6 +122,7 @@ W_COLUMNS = 5
 BUCKET_BITS = TICK_BITS + 5  #: 32 cycles
 CALENDAR = 256  #: buckets, a power of two: 8192 cycles ahead
 USED_BITS = 20
+FULL_FROM, FULL_TO = CALENDAR, CALENDAR + 1  #: columns: a run of buckets that are known to be full
 
 ARRIVAL_BUCKETS = 4096  #: cycles that the sort by arrival tells apart
 
@@ -180,8 +189,7 @@ class MemoryConfig(NamedTuple):
 class MemoryState(NamedTuple):
     """All that lasts from one call of `weave` to the next, and its scratch."""
 
-    tag: Int64s  # [sets, ways] line or -1; set = (partition * slices + slice) * sets + set; latest used way first
-    line_state: Int64s  # [sets, ways]
+    sets: Int64s
     slices: Int64s
     sms: Int64s
     calendar: Int64s
@@ -198,6 +206,7 @@ class MemoryState(NamedTuple):
     bucket: Int64s  # [ARRIVAL_BUCKETS + 1]
     batch: Int64s
     touch: Int64s
+    warm: Int64s  # [1] keeps the compiler from dropping reads that only bring data near
     requests: Int64s
     request_count: Int64s  # [1]
     by_channel: Int64s  # [requests] request numbers by channel and time

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim._jit import jit
 from sim.core.memory_state import (
     ARRIVAL_BUCKETS,
     BUCKET_BITS,
     CALENDAR,
     FETCH,
+    FULL_FROM,
+    FULL_TO,
     LOAD,
     M_REQUEST_FREE,
     TICK_BITS,
     USED_BITS,
+    kernel,
 )
 
 USED_MASK = (1 << USED_BITS) - 1
 
 
-@jit
+@kernel
 def sector_count(mask: int) -> int:
     """Set bits of a 4-bit mask."""
     return (0x4332322132212110 >> ((mask & 15) << 2)) & 15
 
 
-@jit
+@kernel
 def order_packets(
     sms: Any, arrive: Any, order: Any, bucket: Any, header: int, per_sector: int, latency: int,
     req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any,
@@ -72,14 +74,17 @@ def order_packets(
     return total
 
 
-@jit
+@kernel
 def reserve(calendar: Any, port: int, ready: int, work: int) -> int:
     """Book `work` ticks of a port at `ready` or as soon after as it has room; the start.
 
     Answers are booked when their time becomes known, not in the order of their
     times, so a port is a calendar of buckets and not one clock.
     """
-    bucket = ready >> BUCKET_BITS
+    first = ready >> BUCKET_BITS
+    bucket = first
+    if calendar[port, FULL_FROM] <= bucket < calendar[port, FULL_TO]:
+        bucket = calendar[port, FULL_TO]
     for _ in range(CALENDAR):
         slot = bucket & (CALENDAR - 1)
         entry = calendar[port, slot]
@@ -91,6 +96,10 @@ def reserve(calendar: Any, port: int, ready: int, work: int) -> int:
             used = 0
         if used + work <= (1 << BUCKET_BITS):
             calendar[port, slot] = (bucket << USED_BITS) | (used + work)
+            if bucket > first:
+                if first < calendar[port, FULL_FROM] or first > calendar[port, FULL_TO]:
+                    calendar[port, FULL_FROM] = first
+                calendar[port, FULL_TO] = bucket
             return max(ready, (bucket << BUCKET_BITS) + used)
         bucket += 1
     return bucket << BUCKET_BITS
