@@ -5,8 +5,8 @@ from __future__ import annotations
 from sim.core.exec_convert import DOUBLE_NAN
 from sim.core.operands import combined_pair, compared, double_source, store_pair
 from sim.core.rounding import stepped
-from sim.core.rows import as_f64, as_u64, fma, lanes, mask_of, ordered, row_function, where
-from sim.isa import Op
+from sim.core.rows import as_f64, as_u64, fma, lanes, magnitude, mask_of, ordered, row_function, where
+from sim.isa import Op, Rounding
 
 
 @row_function
@@ -25,19 +25,39 @@ def double_arithmetic(U, op, d, a, b, c, smod, x, mask):
 
 
 @row_function
+def _scaled(x):
+    """x * 2**1100, in two steps that no number below 2**-900 overflows."""
+    return (x * 2.0**600) * 2.0**500
+
+
+@row_function
 def _directed_double(op, p, q, r, nearest, rounding):
-    """A result in a directed rounding mode: the sign of what the nearest one lost says which neighbour it is."""
+    """A result in a directed rounding mode: the sign of what the nearest one lost says which neighbour it is.
+
+    Not exact where a product beyond the range and the addend cancel.
+    """
     if op == Op.DADD:
-        product, lost, addend = p, p * 0.0, q
+        product, lost, lost_scaled, addend = p, p * 0.0, p * 0.0, q
     else:
         product = p * q
         lost = fma(p, q, -product)
+        lost_scaled = fma(p * 2.0**600, q * 2.0**500, -_scaled(product))
         addend = r if op == Op.DFMA else product * 0.0
     total = product + addend
     back = total - product
-    rest = ((total - nearest) + ((product - (total - back)) + (addend - back))) + lost
+    rest = (total - nearest) + ((product - (total - back)) + (addend - back))
+    # What a tiny product lost may be below the range.
+    rest = where(magnitude(product) < 2.0**-900, _scaled(rest) + lost_scaled, rest + lost)
+    # Finite operands that overflowed lie on the near side of infinity.
+    overflowed = ordered(p - p) & ordered(q - q) & ordered(addend - addend) & ~ordered(nearest - nearest)
+    rest = where(overflowed, -nearest, rest)
     bits = as_u64(nearest)
-    return as_f64(stepped(bits, (bits >> 63) != 0, rest > 0, rest < 0, rounding))
+    stepped_bits = stepped(bits, (bits >> 63) != 0, rest > 0, rest < 0, rounding)
+    if rounding == Rounding.RM:
+        # An exact zero of terms with opposite signs is negative when rounding down.
+        cancelled = (total == 0.0) & (rest == 0.0) & ((as_u64(product) ^ as_u64(addend)) >> 63 != 0)
+        stepped_bits = where(cancelled, 1 << 63, stepped_bits)
+    return as_f64(stepped_bits)
 
 
 @row_function

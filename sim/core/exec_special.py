@@ -82,7 +82,7 @@ def _sin_turns(x, quarter):
     quadrant = i64(where(ordered(nearest), nearest, 0.0)) + quarter
     square = part * part
     value = where((quadrant & 1) != 0, _polynomial(_COS, square), _polynomial(_SIN, square) * part)
-    return where((quadrant & 2) != 0, -value, value)
+    return where((quadrant & 2) != 0, -value, value) + 0.0  # a zero is positive
 
 
 @row_function

@@ -179,8 +179,7 @@ def match(U, d, a, na, x, active, mask):
     result = low & 0
     for lane in range(WARP_SIZE):
         if (active >> lane) & 1:
-            source = u32(lane)
-            same = (low == permute(low, source)) & (high == permute(high, source))
+            same = (low == u32(element(low, lane))) & (high == u32(element(high, lane)))
             result = result | (u32(same) << lane)
     if x == 0:
         store(U, d, result, mask)
