@@ -16,9 +16,10 @@ Operations (`Value.op`), arguments and `attr`:
     add sub mul min max and or xor shl shr neg not abs fma mulhi madwide select
     cmp                       attr: "lt" ...                pand por pxor pnot (predicates)
     cast bitcast              f2i i2f frnd (attr: rounding) mufu (attr: MufuFunction)
-    popc flo brev prmt shf    fchk hi lo pair               part (attr: index) of a vector
+    popc flo brev shf fchk    word (attr: 0 low, 1 high)    pair (low, high)
+    part (attr: index) of a vector                          half packhalf packfloat (16-bit floats in a word)
     load store atomic ldsm ldgsts shfl vote mma             attr: a record of this file
-    commit wait bar warpsync membar exit clock              effects without memory operands
+    commit wait bar warpsync membar end clock               effects without memory operands (end: the thread ends)
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from sim.builder.types import BOOL, Type
 from sim.isa import AtomicOp, Space
 
 EFFECTS = frozenset(
-    "store atomic ldsm ldgsts commit wait bar warpsync membar exit shfl vote redux match mma clock load".split()
+    "store atomic ldsm ldgsts commit wait bar warpsync membar end shfl vote redux match mma clock load".split()
 )  #: operations that stay in their region, in order, and are never merged by value number
-KEPT = frozenset("store atomic ldgsts commit wait bar warpsync membar exit clock".split())
+KEPT = frozenset("store atomic ldgsts commit wait bar warpsync membar end clock".split())
 #: operations that run even when nothing uses their result
 
 
@@ -127,7 +128,7 @@ class Loop:
         self.condition: Value | None = None
         self.counted: Counted | None = None
         self.line = line
-        self.note: Any = None
+        self.note: Any = None  #: of a lowered counted loop: (index carry, step, rounds a time, condition reads the index)
 
 
 @dataclass(frozen=True, slots=True)

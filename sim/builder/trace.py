@@ -305,7 +305,7 @@ class Tracer(Emitter):
 
     def exit(self) -> None:
         """All threads here end."""
-        self.emit("exit", BOOL)
+        self.emit("end", BOOL)
         self.region.terminated = True
 
     def finish(self) -> None:

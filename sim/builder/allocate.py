@@ -1,0 +1,145 @@
+"""Register allocation: numbers for registers, predicates and uniform registers.
+
+Registers are taken in the order in which they are first needed; each gets the
+lowest numbers, aligned to its width, that are free over its whole range. A
+predicate that finds none of the seven is kept in a register between its uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.builder.errors import KernelError
+from sim.builder.liveness import Ranges
+from sim.builder.machine import ZERO, Code, Guard, Lane, Machine, VReg
+from sim.isa import Op, TimingClass
+from sim.program import Imm
+
+MAX_REGISTERS = 255
+MAX_UNIFORM = 63
+FIRST_UNIFORM = 4  #: compilers leave the first ones to the system
+PREDICATE_COUNT = 7
+
+
+@dataclass(slots=True)
+class Allocation:
+    """`number[reg.id]`: the first register, uniform register or predicate; counts of registers used."""
+
+    number: dict[int, int]
+    registers: int
+    uniform: int
+
+
+def allocate(code: Code) -> Allocation:
+    """Numbers for everything. Raises `KernelError` when more than 255 registers are needed."""
+    while True:
+        ranges = Ranges(code)
+        number: dict[int, int] = {}
+        spilled = _predicates(code, ranges, number)
+        if spilled is None:
+            break
+        _keep_in_register(code, spilled)
+    registers = _registers(code, ranges, number)
+    return Allocation(number, registers, _uniform(code, ranges, number))
+
+
+def _by_start(code: Code, ranges: Ranges, kind: str) -> list[tuple[int, VReg, list[int]]]:
+    """Registers of a kind that are used, by where they are first needed."""
+    found = []
+    for reg in code.registers:
+        if reg.kind == kind:
+            words = [ranges.of(reg, k) for k in range(reg.width)]
+            whole = 0
+            for w in words:
+                whole |= w
+            if whole:
+                found.append(((whole & -whole).bit_length(), reg, words))
+    found.sort(key=lambda item: (item[0], item[1].id))
+    return found
+
+
+def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
+    taken: list[int] = []
+    for _, reg, words in _by_start(code, ranges, "R"):
+        at = 0
+        while True:
+            while len(taken) < at + reg.width:
+                taken.append(0)
+            if not any(taken[at + k] & words[k] for k in range(reg.width)):
+                break
+            at += reg.width
+        for k in range(reg.width):
+            taken[at + k] |= words[k]
+        number[reg.id] = at
+    if len(taken) > MAX_REGISTERS:
+        raise KernelError(
+            f"this kernel needs {len(taken)} registers a thread, and there are {MAX_REGISTERS}; "
+            "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
+        )
+    return len(taken)
+
+
+def _uniform(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
+    """Uniform registers are shared by all parts of a diverged warp, so a range has no gaps in layout order."""
+    taken: list[int] = []
+    for start, reg, words in _by_start(code, ranges, "U"):
+        whole = 0
+        for w in words:
+            whole |= w
+        solid = (1 << whole.bit_length()) - (1 << (start - 1))
+        at = 0
+        while True:
+            while len(taken) < at + reg.width:
+                taken.append(0)
+            if not any(taken[at + k] & solid for k in range(reg.width)):
+                break
+            at += reg.width
+        for k in range(reg.width):
+            taken[at + k] |= solid
+        number[reg.id] = at + FIRST_UNIFORM
+    if len(taken) + FIRST_UNIFORM > MAX_UNIFORM:
+        raise KernelError(f"this kernel needs {len(taken)} uniform registers, and there are {MAX_UNIFORM - FIRST_UNIFORM}")
+    return len(taken) + FIRST_UNIFORM if taken else 0
+
+
+def _predicates(code: Code, ranges: Ranges, number: dict[int, int]) -> VReg | None:
+    """Number the predicates; the one to keep elsewhere when there are too many."""
+    taken = [0] * PREDICATE_COUNT
+    order = _by_start(code, ranges, "P")
+    for _, reg, (range_,) in order:
+        for at in range(PREDICATE_COUNT):
+            if not taken[at] & range_:
+                taken[at] |= range_
+                number[reg.id] = at
+                break
+        else:
+            rivals = [r for _, r, (other,) in order if other & range_]
+            return max(rivals, key=lambda r: (ranges.of(r).bit_count(), r.id))
+    return None
+
+
+def _keep_in_register(code: Code, reg: VReg) -> None:
+    """Move a predicate to a register after it is set, and back before each use."""
+    kept = Lane(code.new("R"))
+    for block in code.blocks:
+        out: list[Machine] = []
+        for m in block.code:
+            if any(p is reg for p in m.predicate_reads()):
+                again = code.new("P")
+                out.append(Machine(Op.ISETP, TimingClass.SETP, "ISETP.NE.AND", a=kept, b=ZERO, na=1, nb=1, pd=again, x=5, line=m.line))
+                m.guard, m.pa, m.pb = (_renamed(g, reg, again) for g in (m.guard, m.pa, m.pb))  # type: ignore[assignment]
+            out.append(m)
+            if reg in (m.pd, m.pe):
+                fresh = code.new("P")
+                m.pd = fresh if m.pd is reg else m.pd
+                m.pe = fresh if m.pe is reg else m.pe
+                out.append(
+                    Machine(Op.SEL, TimingClass.ALU, "SEL", kept, 1, a=ZERO, b=Imm(1), na=1, nb=1, pa=Guard(fresh, True), line=m.line)
+                )
+        block.code = out
+
+
+def _renamed(guard: object, old: VReg, new: VReg) -> object:
+    if isinstance(guard, Guard) and guard.reg is old:
+        return Guard(new, guard.negated)
+    return guard

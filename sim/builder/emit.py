@@ -1,0 +1,72 @@
+"""Programs from machine form: numbered registers, resolved branch targets, source lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sim.builder.allocate import Allocation
+from sim.builder.machine import Code, Guard, Lane, Machine, VReg
+from sim.isa import PT, Space
+from sim.program import Instruction, Param, Program, Reg, SourceLine, UReg
+
+RESERVED_REGISTERS = 2  #: that the compiler reports beyond those in its code, cc 9.0
+MIN_REGISTERS = 16  #: the least that it reports, cc 9.0
+_MAX_REGISTERS = 255
+
+
+def emit(
+    name: str, code: Code, numbers: Allocation, params: Sequence[Param], param_base: int, param_bytes: int, shared_bytes: int,
+    source: Sequence[SourceLine],
+) -> Program:  # fmt: skip
+    """The program of allocated code."""
+    starts, total = {}, 0
+    for block in code.blocks:
+        starts[block.number] = total
+        total += len(block.code)
+    instructions = [_instruction(m, numbers.number, starts) for block in code.blocks for m in block.code]
+    used = numbers.registers + RESERVED_REGISTERS
+    return Program(
+        name=name,
+        instructions=instructions,
+        registers=min(max(used, MIN_REGISTERS), _MAX_REGISTERS),
+        uniform_registers=numbers.uniform,
+        shared_static_bytes=shared_bytes,
+        params=tuple(params),
+        param_base=param_base,
+        param_bytes=param_bytes,
+        source=tuple(source),
+    )
+
+
+def _operand(operand: Any, number: dict[int, int]) -> Any:
+    if isinstance(operand, Lane):
+        at = number[operand.reg.id] + operand.word
+        return UReg(at) if operand.reg.kind == "U" else Reg(at)
+    return operand
+
+
+def _source(guard: Guard | bool | None, number: dict[int, int]) -> int:
+    if isinstance(guard, Guard):
+        return number[guard.reg.id] | (16 if guard.negated else 0)
+    return PT | 16 if guard is False else PT
+
+
+def _result(reg: VReg | None, number: dict[int, int]) -> int:
+    return PT if reg is None else number.get(reg.id, PT)
+
+
+def _instruction(m: Machine, number: dict[int, int], starts: dict[int, int]) -> Instruction:
+    if m.target is not None:
+        m.y = starts[m.target.number]
+    dst = _operand(m.dst, number)
+    operands = m.operands
+    if m.space is Space.CONSTANT:
+        operands = f"{dst}, c[0x0][{m.y:#x}]"
+    return Instruction(
+        op=m.op, cls=m.cls, text=m.text, dst=dst, nd=m.nd,
+        a=_operand(m.a, number), b=_operand(m.b, number), c=_operand(m.c, number), na=m.na, nb=m.nb, nc=m.nc,
+        smod=m.smod, pd=_result(m.pd, number), pe=_result(m.pe, number), pa=_source(m.pa, number), pb=_source(m.pb, number),
+        x=int(m.x), y=int(m.y), space=m.space, width=m.width, guard=_source(m.guard, number), flags=m.flags, line=m.line,
+        operands=operands,
+    )  # fmt: skip
