@@ -1,0 +1,57 @@
+"""Tailwave: a cycle-approximate GPU simulator.
+
+`sim.simulate(launch, gpu="h200")` runs one kernel and returns its Report;
+`sim.kernel` makes a kernel of a Python function; `sim.Device` keeps memory and
+caches between kernels; `sim.sweep` runs a workload over sizes and GPUs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sim.builder import kernel
+    from sim.device import Device, DeviceArray, simulate
+    from sim.launch import Launch, LaunchError, OutputArray, zeros
+    from sim.profile import Profile, load_profile
+    from sim.program import Program
+    from sim.report import Report
+    from sim.sweep import sweep
+    from sim.trace import Trace, record
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "kernel": "sim.builder",
+    "Device": "sim.device",
+    "DeviceArray": "sim.device",
+    "simulate": "sim.device",
+    "Launch": "sim.launch",
+    "LaunchError": "sim.launch",
+    "OutputArray": "sim.launch",
+    "zeros": "sim.launch",
+    "Profile": "sim.profile",
+    "load_profile": "sim.profile",
+    "Program": "sim.program",
+    "Report": "sim.report",
+    "sweep": "sim.sweep",
+    "Trace": "sim.trace",
+    "record": "sim.trace",
+}
+
+__all__ = sorted([*_HOME, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import sim` stays quick."""
+    if name in _HOME:
+        import importlib
+
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'sim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

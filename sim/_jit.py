@@ -38,6 +38,13 @@ if COMPILED:
 
     SOURCE_DIGEST = _digest()
 
+    def _general(t: Any) -> Any:
+        """The type that a call passes: int64 for literals, enum members and int32, so that one compilation serves all."""
+        t = types.unliteral(t)
+        if isinstance(t, types.IntEnumMember):
+            t = t.dtype
+        return types.int64 if t == types.int32 else t
+
     def jit(function: Any = None, /, **options: Any) -> Any:
         """`numba.njit`, cached, without the global interpreter lock, division as NumPy's."""
 
@@ -50,6 +57,10 @@ if COMPILED:
             locator.get_source_stamp = lambda: SOURCE_DIGEST
             cache = dispatcher._cache
             cache._cache_file._source_stamp = SOURCE_DIGEST
+            resolve = dispatcher.get_call_template
+            dispatcher.get_call_template = lambda args, kws: resolve(
+                tuple(_general(t) for t in args), {k: _general(t) for k, t in kws.items()}
+            )
             return dispatcher
 
         return wrap if function is None else wrap(function)

@@ -265,7 +265,6 @@ class Device:
         last = int(engine.blocks[:, 2].max())
         end = last + profile.launch.drain_cycles
         yield self.env.timeout(max(0, end - int(self.env.now)))
-        self.memory.end_launch(end)
         if record is not None:
             record.extend(engine.records)
         result = self._result(engine, begin, end, order)

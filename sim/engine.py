@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core import chip, layout, sm
+from sim.core.execute import contexts
 from sim.core.layout import Dispatch, Requests, Shared, SmArrays, ticks
 from sim.counters import SM_COLUMNS, Inst, Stall
 from sim.isa import PREDICATES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
@@ -150,6 +151,8 @@ def configuration(
         layout.C_CODE_L0_LINES: max(p.icache.l0_bytes // line, 1),
         layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
         layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
+        layout.C_CODE_L1_MISS: p.icache.l1_miss_cycles,
+        layout.C_CONSTANT_MISS: p.constant.miss_cycles + p.constant.memory_cycles,
         layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
         layout.C_CODE_LINE: max(line // 16, 1),
         layout.C_ENTRIES: min(p.lsu.max_outstanding_requests, layout.MAX_ENTRIES),
@@ -228,22 +231,18 @@ def sm_arrays(
         code_l1=code_l1,
         constant=zeros((sms, 1 + PARAM_BANK_BYTES // 32), i64),
         s8=shared,
-        s16=shared.view(np.uint16),
-        s32=shared.view(np.uint32),
         inst=zeros((sms, n, len(Inst)), i64),
         stall=zeros((sms, n, len(Stall)), i64),
         sm=zeros((sms, SM_COLUMNS), i64),
         sg=zeros((sms, layout.MAX_STRONG, layout.G_COLUMNS), i64),
         sg_done=zeros(sms, i64),
-        sg_addr=zeros((sms, layout.MAX_STRONG, WARP_SIZE), i64),
-        sg_data=zeros((sms, layout.MAX_STRONG, WARP_SIZE), np.uint64),
-        sg_compare=zeros((sms, layout.MAX_STRONG, WARP_SIZE), np.uint64),
-        atomic_work=zeros((sms, 3, WARP_SIZE), np.uint64),
+        sg_data=zeros((sms, layout.MAX_STRONG, 4, WARP_SIZE), i64),
+        atomic_work=zeros((sms, 4, WARP_SIZE), i64),
         words=zeros((sms, 32, 32), i64),
         trace=zeros((sms, records, layout.T_COLUMNS), i64),
         trace_addr=zeros((sms, records, 2 * WARP_SIZE), i64),
         er=zeros((sms, layout.ER_COLUMNS), i64),
-        ctx=zeros((sms, 16), i64),
+        ctx=contexts(sms, (i.op for i in program.instructions)),
         scratch=zeros((sms, 8, 64), i64),
         seen=zeros((sms, n, 2), i64),
     )
@@ -372,11 +371,7 @@ def make_engine(
         deps=dependences(program),
         constant_line=constant_lines(program, profile.constant.line_bytes),
         g8=global_memory,
-        g16=global_memory.view(np.uint16),
-        g32=global_memory.view(np.uint32),
         bank8=bank,
-        bank16=bank.view(np.uint16),
-        bank32=bank.view(np.uint32),
         starts=starts,
         ends=ends,
         replay=tape.replay,

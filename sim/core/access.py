@@ -8,7 +8,7 @@ from sim.isa import FULL_MASK
 ALL_LANES = FULL_MASK
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def popcount(x):
     """Set bits of a 32-bit mask."""
     x = x - ((x >> 1) & 0x55555555)
@@ -17,7 +17,7 @@ def popcount(x):
     return ((x * 0x01010101) & 0xFFFFFFFF) >> 24
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def is_contiguous(addr, mask, width):
     """Whether all 32 lanes are active and lane i is at addr[0] + i * width."""
     if mask != ALL_LANES:
@@ -155,7 +155,7 @@ def atomic_passes(addr, mask, counts):
     return most
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def ideal_passes(mask, width):
     """Passes that the lanes' widths alone need: 128 bytes a pass."""
     return max(1, (popcount(mask) * width + 127) // 128)

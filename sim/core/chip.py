@@ -7,8 +7,8 @@ packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free
 from __future__ import annotations
 
 from sim._jit import jit
-from sim.core.exec_atomic import apply_atomic, write_atomic_result
-from sim.core.exec_memory import load_memory
+from sim.core.exec_atomic import ADDRESS, apply_atomic, scatter_result
+from sim.core.exec_memory import load
 from sim.core.layout import (
     B_END,
     B_ID,
@@ -51,8 +51,8 @@ from sim.core.lsu import settle
 from sim.core.sm import start_block
 from sim.isa import Col, Op
 
-COL_OP, COL_X = int(Col.OP), int(Col.X)
-OP_LD = int(Op.LD)
+COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
+OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
 
 
 @jit
@@ -95,15 +95,14 @@ def perform_strong(a, s, m, k):
     """Perform the k-th kept strong access of SM `m` on global memory."""
     head = a.sg[m, k]
     pc, base, mask = head[G_PC], head[G_BASE], head[G_MASK]
-    addr = a.sg_addr[m, k]
-    if s.code[pc, COL_OP] == OP_LD:
-        load_memory(s.code, pc, a.U[m], base, mask, addr, GLOBAL_BASE, s.g8, s.g16, s.g32)
+    data = a.sg_data[m, k]
+    op = s.code[pc, COL_OP]
+    if op == OP_LD:
+        load(s.code, pc, a.U[m], base, mask, data[ADDRESS], GLOBAL_BASE, s.g8)
         return
-    old = a.atomic_work[m, 2]
-    apply_atomic(
-        s.code[pc, COL_X], s.g8, s.g16, s.g32, GLOBAL_BASE, addr, a.sg_data[m, k], a.sg_compare[m, k], mask, old
-    )
-    write_atomic_result(s.code, pc, a.U[m], base, mask, old)
+    apply_atomic(s.code[pc, COL_X], s.code[pc, COL_WIDTH], mask, data, GLOBAL_BASE, s.g8)
+    if op == OP_ATOM:
+        scatter_result(s.code, pc, a.U[m], base, mask, data)
 
 
 @jit
@@ -129,10 +128,9 @@ def commit(a, s, t0, t1):
         for k in range(done, n):
             for c in range(G_COLUMNS):
                 a.sg[m, k - done, c] = a.sg[m, k, c]
-            for i in range(32):
-                a.sg_addr[m, k - done, i] = a.sg_addr[m, k, i]
-                a.sg_data[m, k - done, i] = a.sg_data[m, k, i]
-                a.sg_compare[m, k - done, i] = a.sg_compare[m, k, i]
+            for row in range(4):
+                for i in range(32):
+                    a.sg_data[m, k - done, row, i] = a.sg_data[m, k, row, i]
         a.sv[m, SV_STRONG] = n - done
 
 

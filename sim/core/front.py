@@ -13,14 +13,14 @@ from sim.core.layout import (
     C_CODE_L0_LINES,
     C_CODE_L0_MISS,
     C_CODE_L1_LINES,
+    C_CODE_L1_MISS,
+    C_CONSTANT_MISS,
     C_CODE_LINE,
     C_CODE_PREFETCH,
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_REGISTER_ROWS,
     C_CROSS_PIPE,
-    CODE_BASE,
-    CONSTANT_BASE,
     KIND_PIPE,
     MAX_GROUPS,
     NEVER,
@@ -34,7 +34,6 @@ from sim.core.layout import (
     R_TIME,
     R_WAITERS,
     RING,
-    RK_FETCH,
     SB_PENDING,
     SB_REASON,
     SB_TIME,
@@ -61,7 +60,7 @@ COL_CLASS = int(Col.CLASS)
 OP_DEPBAR = int(Op.DEPBAR)
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def send(a, m, time, line, sectors, kind, ops, asked, l1):
     """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring."""
     sv = a.sv
@@ -83,7 +82,7 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     return k
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def ring_room(a, m):
     """Packets that still fit into the ring."""
     return RING - (a.sv[m, SV_PACKETS] - a.sv[m, SV_SENT])
@@ -91,50 +90,35 @@ def ring_room(a, m):
 
 @jit
 def fetch(a, s, m, sub, line, t):
-    """When instruction line `line` is in the sub-core's L0: a time, or NEVER while unknown.
+    """When instruction line `line` is in the sub-core's L0.
 
-    A miss in L0 looks into the SM's L1 and fetches the next lines along; a miss
-    there asks L2.
+    A miss in L0 looks into the SM's L1 and brings the next lines along; a miss there
+    goes to L2, where the launch has left the code: a kernel's first instructions wait
+    about an L2 hit long on the card even after its caches were flushed.
     """
     cfg = s.cfg
-    lines = (cfg[C_INSTRUCTIONS] + cfg[C_CODE_LINE] - 1) // cfg[C_CODE_LINE]
-    slot = line % cfg[C_CODE_L0_LINES]
-    if a.code_l0[m, sub, slot, 0] == line and a.code_l0[m, sub, slot, 1] != NEVER:
-        return a.code_l0[m, sub, slot, 1]
-    last = min(line + cfg[C_CODE_PREFETCH], lines - 1)
-    for k in range(line, last + 1):
-        at = k % cfg[C_CODE_L1_LINES]
-        if a.code_l1[m, at, 0] != k and ring_room(a, m) > 0:
-            a.code_l1[m, at, 0] = k
-            a.code_l1[m, at, 1] = NEVER
-            send(a, m, t, (CODE_BASE >> 7) + k, 15, RK_FETCH, 0, 0, at)
-        when = a.code_l1[m, at, 1]
-        if a.code_l1[m, at, 0] == k and when != NEVER:
-            slot0 = k % cfg[C_CODE_L0_LINES]
-            if a.code_l0[m, sub, slot0, 0] != k or a.code_l0[m, sub, slot0, 1] == NEVER:
-                a.code_l0[m, sub, slot0, 0] = k
-                a.code_l0[m, sub, slot0, 1] = max(t, when) + cfg[C_CODE_L0_MISS]
-    if a.code_l0[m, sub, slot, 0] == line:
-        return a.code_l0[m, sub, slot, 1]
-    return NEVER
+    l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
+    if a.code_l0[m, sub, line % l0, 0] != line:
+        lines = (cfg[C_INSTRUCTIONS] + cfg[C_CODE_LINE] - 1) // cfg[C_CODE_LINE]
+        for k in range(line, min(line + cfg[C_CODE_PREFETCH], lines - 1) + 1):
+            if a.code_l1[m, k % l1, 0] != k:
+                a.code_l1[m, k % l1, 0] = k
+                a.code_l1[m, k % l1, 1] = t + cfg[C_CODE_L1_MISS]
+            if a.code_l0[m, sub, k % l0, 0] != k:
+                a.code_l0[m, sub, k % l0, 0] = k
+                a.code_l0[m, sub, k % l0, 1] = max(t + cfg[C_CODE_L0_MISS], a.code_l1[m, k % l1, 1])
+    return a.code_l0[m, sub, line % l0, 1]
 
 
-@jit(forceinline=True)
-def constant(a, m, line, t):
-    """When constant line `line` is in the SM's constant cache: a time, or NEVER while unknown."""
-    when = a.constant[m, line]
-    if when == NEVER:
-        return NEVER
-    if when == 0:
-        if ring_room(a, m) == 0:
-            return NEVER
-        a.constant[m, line] = NEVER
-        send(a, m, t, (CONSTANT_BASE >> 7) + (line >> 1), 3 << (2 * (line & 1)), RK_FETCH, 0, 0, (1 << 20) + line)
-        return NEVER
-    return when
+@jit(inline="always")
+def constant(a, s, m, line, t):
+    """When constant line `line` is in the SM's constant cache; the launch has left it in L2."""
+    if a.constant[m, line] == 0:
+        a.constant[m, line] = t + s.cfg[C_CONSTANT_MISS]
+    return a.constant[m, line]
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def dependences(a, s, m, w, pc, t):
     """(time, reason): when the last register or predicate that the instruction touches is there."""
     until = t
@@ -158,7 +142,7 @@ def dependences(a, s, m, w, pc, t):
     return until, reason
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def barriers_waited(a, m, w, mask, t):
     """(time, reason) of the control-bit barriers in `mask`."""
     until = t
@@ -172,7 +156,7 @@ def barriers_waited(a, m, w, mask, t):
     return until, reason
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def copies_waited(a, m, w, left, t):
     """When all but the `left` youngest committed groups of asynchronous copies are complete."""
     until = t
@@ -198,7 +182,7 @@ def waits(a, s, m, sub, w, t):
             return when, NO_INSTRUCTION
         ws[m, w, W_LINE] = line
     if s.constant_line[pc] >= 0 :
-        when = constant(a, m, s.constant_line[pc], t)
+        when = constant(a, s, m, s.constant_line[pc], t)
         if when > t:
             return when, IMC_MISS
     if s.cfg[C_HAS_CONTROL]:

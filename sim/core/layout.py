@@ -16,8 +16,6 @@ import numpy.typing as npt
 TICK = 16  #: resource-clock ticks a cycle
 NEVER = 1 << 60  #: a time that has not been set
 GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
-CODE_BASE = 0x7E00_0000_0000  #: address that instruction fetches come from
-CONSTANT_BASE = 0x7E80_0000_0000
 
 MAX_WARPS = 64
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
@@ -113,14 +111,12 @@ SV_COLUMNS = 16
     E_BARRIER,  # control-bit barrier, 7 none
     E_LEFT,  # packets still out
     E_TIME,  # latest return
-    E_KIND,  # EK_*
     E_NEXT,
     E_GROUP,
     E_EXTRA,  # cycles from the packet's return to the register
     E_LOW,  # earliest possible completion
-) = range(11)
-E_COLUMNS = 11
-EK_LOAD, EK_CODE, EK_CONSTANT, EK_COPY, EK_STORE = range(5)
+) = range(10)
+E_COLUMNS = 10
 
 # --- packets of a step: rq[packets, R_COLUMNS]
 (
@@ -135,7 +131,7 @@ EK_LOAD, EK_CODE, EK_CONSTANT, EK_COPY, EK_STORE = range(5)
     R_DONE,
 ) = range(9)
 R_COLUMNS = 9
-RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION, RK_FETCH = range(5)
+RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 4096  #: packets of one SM that wait to be taken or are being answered
 MAX_ENTRIES = 1024
 MAX_NODES = 16384
@@ -193,6 +189,8 @@ ER_COLUMNS = 8
     C_CODE_L0_LINES,
     C_CODE_L1_LINES,
     C_CODE_L0_MISS,
+    C_CODE_L1_MISS,
+    C_CONSTANT_MISS,
     C_CODE_PREFETCH,
     C_CODE_LINE,  # instructions a line
     C_ENTRIES,
@@ -231,8 +229,8 @@ ER_COLUMNS = 8
     C_LOAD_RESERVE,  # free packets that a load must find
     C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
-) = range(62)
-C_COLUMNS = 62
+) = range(64)
+C_COLUMNS = 64
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
@@ -301,25 +299,21 @@ class SmArrays(NamedTuple):
     rq: npt.NDArray[np.int64]
     l1: npt.NDArray[np.int64]
     code_l0: npt.NDArray[np.int64]  # [sm, subcore, lines, 2]: line, when
-    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]: line, when (NEVER: on its way)
-    constant: npt.NDArray[np.int64]  # [sm, lines]: when (0: absent, NEVER: on its way)
+    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]: line, when
+    constant: npt.NDArray[np.int64]  # [sm, lines]: when (0: absent)
     s8: npt.NDArray[np.uint8]  # shared memory of an SM's blocks [sm, bytes]
-    s16: npt.NDArray[np.uint16]
-    s32: npt.NDArray[np.uint32]
     inst: npt.NDArray[np.int64]
     stall: npt.NDArray[np.int64]
     sm: npt.NDArray[np.int64]
     sg: npt.NDArray[np.int64]  # strong accesses [sm, strong, G_COLUMNS]
     sg_done: npt.NDArray[np.int64]  # [sm]
-    sg_addr: npt.NDArray[np.int64]  # [sm, strong, 32]
-    sg_data: npt.NDArray[np.uint64]  # [sm, strong, 32]: operands
-    sg_compare: npt.NDArray[np.uint64]
-    atomic_work: npt.NDArray[np.uint64]  # [sm, 3, 32]: operands, compare values, results of one atomic
+    sg_data: npt.NDArray[np.int64]  # [sm, strong, 4, 32]: as `exec_atomic` lays an atomic's operands out
+    atomic_work: npt.NDArray[np.int64]  # [sm, 4, 32]: the same for one shared atomic
     words: npt.NDArray[np.int64]  # [sm, 32, 32]: words a bank is asked for
     trace: npt.NDArray[np.int64]
     trace_addr: npt.NDArray[np.int64]
     er: npt.NDArray[np.int64]
-    ctx: npt.NDArray[np.int64]  # [sm, 16]: what special registers read
+    ctx: npt.NDArray[np.int64]  # [sm, CTX_SIZE]: what special registers read (`core.context.Ctx`)
     scratch: npt.NDArray[np.int64]  # [sm, 8, 64] work space: addresses, lines, sectors, banks
     seen: npt.NDArray[np.int64]  # [sm, instructions, 2] bounds of the allocation that an instruction last touched
 
@@ -334,11 +328,7 @@ class Shared(NamedTuple):
     deps: npt.NDArray[np.int32]  # [instructions, 48]: count, then indices into `ready` it touches
     constant_line: npt.NDArray[np.int64]  # constant line an instruction reads, -1 none
     g8: npt.NDArray[np.uint8]  # global memory
-    g16: npt.NDArray[np.uint16]
-    g32: npt.NDArray[np.uint32]
     bank8: npt.NDArray[np.uint8]  # constant bank 0
-    bank16: npt.NDArray[np.uint16]
-    bank32: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.int64]  # allocations of global memory, ascending: byte offsets
     ends: npt.NDArray[np.int64]
     replay: npt.NDArray[np.int64]  # [records, T_COLUMNS], warps' records together, in order

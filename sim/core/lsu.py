@@ -36,11 +36,9 @@ from sim.core.layout import (
     L_USED,
     NEVER,
     R_DONE,
-    R_KIND,
     R_L1,
     R_WAITERS,
     RING,
-    RK_FETCH,
     RK_LOAD,
     SB_PENDING,
     SB_REASON,
@@ -64,7 +62,7 @@ HIT_SECTORS = int(Inst.HIT_SECTORS)
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def through_queue(a, s, m, sub, t, busy):
     """Pass the queue and the address unit, which is then busy; returns the tick at which the instruction leaves."""
     start = max(t * TICK, a.sc[m, sub, SC_ADDRESS_FREE])
@@ -74,7 +72,7 @@ def through_queue(a, s, m, sub, t, busy):
     return start
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def shared_stage(a, m, sub, arrive, duration):
     """Take the shared stage for `duration` ticks from `arrive` on; returns the tick of the start."""
     start = max(arrive, a.sv[m, SV_LSU_FREE])
@@ -84,7 +82,7 @@ def shared_stage(a, m, sub, arrive, duration):
     return start
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def l1_find(a, s, m, line):
     """Index of the L1 line that holds `line`, or -1."""
     ways = s.cfg[C_L1_WAYS]
@@ -95,7 +93,7 @@ def l1_find(a, s, m, line):
     return -1
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def l1_claim(a, s, m, line):
     """Index of the line that makes room for `line`: the least recently used of its set, emptied."""
     ways = s.cfg[C_L1_WAYS]
@@ -110,7 +108,7 @@ def l1_claim(a, s, m, line):
     return oldest
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def new_entry(a, m, w, row, count, barrier, group, extra, low):
     """Take a waiting entry off the free list; -1 if none is left."""
     e = a.sv[m, SV_FREE_ENTRY]
@@ -130,7 +128,7 @@ def new_entry(a, m, w, row, count, barrier, group, extra, low):
     return e
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def wait_for(a, m, entry, packet):
     """Let `entry` wait for `packet` (unless it is the packet's latest waiter already)."""
     head = a.rq[m, packet, R_WAITERS]
@@ -187,7 +185,7 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     return latest
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def complete(a, s, m, w, row, count, barrier, group, time):
     """The data of an instruction is in its registers (or in shared memory) at `time`."""
     a.ws[m, w, W_PENDING] -= 1
@@ -211,12 +209,7 @@ def settle(a, s, m, taken):
         k = j % RING
         done = a.rq[m, k, R_DONE]
         at = a.rq[m, k, R_L1]
-        if a.rq[m, k, R_KIND] == RK_FETCH:
-            if at >= 1 << 20:
-                a.constant[m, at - (1 << 20)] = done
-            else:
-                a.code_l1[m, at, 1] = done
-        elif at >= 0:
+        if at >= 0:
             for sector in range(4):
                 if a.l1[m, at, L_FILL + sector] == -1 - k:
                     a.l1[m, at, L_FILL + sector] = done

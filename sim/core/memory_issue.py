@@ -210,7 +210,7 @@ def check_window(a, s, m, w, pc, addr, mask, width, size, error):
     return True
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def rows_read_at(a, s, m, w, pc, time):
     """The sources of a memory instruction may be overwritten from `time` on."""
     code, registers = s.code, s.cfg[C_REGISTER_ROWS]
@@ -230,7 +230,7 @@ def rows_read_at(a, s, m, w, pc, time):
                 a.war[m, w, r] = max(a.war[m, w, r], time)
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
     d = s.code[pc, COL_D]
@@ -243,7 +243,7 @@ def results_known(a, s, m, w, pc, time, reason):
         a.sb[m, w, barrier, SB_REASON] = reason
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def results_unknown(a, s, m, w, pc):
     """The destination registers of a memory instruction wait for L2."""
     a.ws[m, w, W_PENDING] += 1
@@ -256,7 +256,7 @@ def results_unknown(a, s, m, w, pc):
         a.sb[m, w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def enter(a, s, m, sub, t, passes, duration):
     """Queue, address unit and shared stage; returns (tick it left the sub-core, tick it got the stage).
 
@@ -276,7 +276,7 @@ def pass_shared_stage(a, s, m, sub, pc, t):
     return t + waited + s.tc[cls, TC_LATENCY]
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def count_access(a, m, pc, sectors, lines, wavefronts, ideal, asked):
     """Add one request to the instruction's counts."""
     count = a.inst[m, pc]
@@ -288,7 +288,7 @@ def count_access(a, m, pc, sectors, lines, wavefronts, ideal, asked):
     count[BYTES_ASKED] += asked
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def sectors_in(sector_list, n):
     """Sectors of `n` lines."""
     total = 0

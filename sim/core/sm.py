@@ -97,7 +97,7 @@ SHARED_SPACE = int(Space.SHARED)
 FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def charge(a, m, w, t):
     """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
     ws = a.ws
@@ -107,7 +107,7 @@ def charge(a, m, w, t):
         ws[m, w, W_SINCE] = t
 
 
-@jit(forceinline=True)
+@jit(inline="always")
 def throttled(a, s, m, sub, w, t, t1):
     """When the resources that the warp's instruction shares with others are free: (cycle, stall reason)."""
     pc = a.ws[m, w, W_PC]
