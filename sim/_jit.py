@@ -130,9 +130,14 @@ else:
         """Through exact fractions."""
         from fractions import Fraction
 
-        if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
+        if not (np.isfinite(a) and np.isfinite(b)):
             return np.float64(a) * np.float64(b) + np.float64(c)
+        if not np.isfinite(c):
+            return np.float64(c)
         exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
         if exact == 0:
             return np.float64(a) * np.float64(b) + np.float64(c)
-        return np.float64(float(exact))
+        try:
+            return np.float64(float(exact))
+        except OverflowError:
+            return np.float64(np.inf if exact > 0 else -np.inf)

@@ -96,7 +96,7 @@ def _integer(operation, signed, width, old, operand):
         return np.int64(np.uint64(old) + np.uint64(operand))
     # Both as ordered int64: unsigned values are moved down by half their range, or up to the top bits.
     left, right = old << (64 - 8 * width), operand << (64 - 8 * width)
-    if not signed:
+    if not signed or operation > AtomicOp.MAX:  # INC and DEC are unsigned
         left, right = left ^ np.int64(-(2**63)), right ^ np.int64(-(2**63))
     if operation == AtomicOp.MIN:
         return operand if right < left else old

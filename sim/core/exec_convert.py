@@ -94,7 +94,7 @@ def float_to_integer(U, d, a, smod, x, flags, mask):
     """F2I: rounded, then saturated. A NaN gives 0, or the sign bit alone when either side has 64 bits (PTX, cvt)."""
     source, target = x & 15, (x >> 4) & 15
     value = _to_integral(_read_float(U, a, source, smod, flags), (x >> 8) & 3)
-    bits = 8 << (target >> 1)
+    bits = 8 << int(target >> 1)
     number = where(ordered(value), value, 0.0)
     if target & 1:
         limit = 2.0 ** (bits - 1)
@@ -107,7 +107,7 @@ def float_to_integer(U, d, a, smod, x, flags, mask):
         inside = where(number >= top, 0.0, where(number < 0.0, 0.0, number))
         result = where(number >= top, i64(-1) if bits == 64 else i64((1 << bits) - 1), as_i64(u64(inside)))
     if bits == 64 or source == NumberType.F64:
-        result = where(ordered(value), result, i64(1) << (bits - 1))
+        result = where(ordered(value), result, i64(1) << i64(bits - 1))
     if bits == 64:
         store_pair(U, d, as_u64(result), mask)
     else:
@@ -154,7 +154,7 @@ def integer_to_integer(U, d, a, smod, x, mask):
     """I2I: the low bits of the source, or with saturation the nearest value that the destination holds."""
     source, target = x & 15, (x >> 4) & 15
     value = _read_integer(U, a, source, smod)
-    bits = 8 << (target >> 1)
+    bits = 8 << int(target >> 1)
     if x & 1024 and bits < 64:
         signed = source & 1
         low = i64(-(1 << (bits - 1)) if target & 1 else 0)

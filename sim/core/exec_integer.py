@@ -89,7 +89,7 @@ def integer_arithmetic(U, op, d, a, b, c, nc, smod, x, flags, pa, pb, mask):
         else:
             store(U, d, u32(product >> 32) + integer_source(U, c, smod >> 2), mask)
     elif op == Op.LEA:
-        shifted = integer_source(U, a, smod) << (x & 31)
+        shifted = integer_source(U, a, smod) << u32(x & 31)
         total = u64(shifted) + _addend(U, b, smod >> 1)
         store(U, d, u32(total), mask)
         pd = mask_of((total >> 32) != 0)
@@ -100,7 +100,7 @@ def integer_arithmetic(U, op, d, a, b, c, nc, smod, x, flags, pa, pb, mask):
         whole = u64(low) | (u64(high) << 32)
         if smod & SMOD_NEG_A:
             whole = -whole
-        total = ((whole << (x & 31)) >> 32) + _addend(U, b, smod >> 1) + u64(lanes(pa))
+        total = ((whole << u64(x & 31)) >> 32) + _addend(U, b, smod >> 1) + u64(lanes(pa))
         store(U, d, u32(total), mask)
         pd = mask_of((total >> 32) != 0)
     return pd, pe

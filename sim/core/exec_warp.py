@@ -112,14 +112,14 @@ def predicates_to_register(U, d, a, b, x, preds, mask):
     packed = load(U, a) & 0
     for predicate in range(7):
         packed = packed | (u32(lanes(preds[predicate])) << predicate)
-    chosen = load(U, b)
-    store(U, d, (load(U, a) & ~(chosen << (8 * (x & 3)))) | ((packed & chosen) << (8 * (x & 3))), mask)
+    chosen, shift = load(U, b), u32(8 * (x & 3))
+    store(U, d, (load(U, a) & ~(chosen << shift)) | ((packed & chosen) << shift), mask)
 
 
 @row_function
 def register_to_predicates(U, a, b, x, preds, mask):
     """R2P: P0..P6 that b selects, from bits of byte X of a."""
-    value, chosen = load(U, a) >> (8 * (x & 3)), load(U, b)
+    value, chosen = load(U, a) >> u32(8 * (x & 3)), load(U, b)
     for predicate in range(7):
         bits = mask_of(((value >> predicate) & 1) != 0)
         active = mask & mask_of(((chosen >> predicate) & 1) != 0)

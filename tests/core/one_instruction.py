@@ -22,8 +22,8 @@ UNTOUCHED = 0xDEADBEEF  # what destinations hold before
 
 
 @cache
-def _contexts() -> npt.NDArray[np.int64]:
-    return contexts(1)
+def _context(op: Op) -> npt.NDArray[np.int64]:
+    return contexts(1, [op])[0]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def run_one(
     predicates[:, [PT, UPT]] = FULL_MASK
     for k, value in (preds or {}).items():
         predicates[1, k] = value
-    ctx = _contexts()[0].copy()
+    ctx = _context(op).copy()
     ctx[Ctx.BLOCK_DIM_X : Ctx.GRID_DIM_Z + 1] = 1
     ctx[Ctx.BLOCK_DIM_X] = 1024
     for key, number in (context or {}).items():
