@@ -11,8 +11,8 @@ is optimised and becomes instructions as CUDA's compiler would make. `ThreadView
 documents what `k` offers.
 """
 
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 from sim.builder.kernel import ArgSpec, Configured, Kernel, build, kernel
 from sim.builder.view import ThreadView
 
-__all__ = ["ArgSpec", "Configured", "Kernel", "KernelError", "ThreadView", "build", "kernel"]
+__all__ = ["ArgSpec", "Configured", "Kernel", "BuildError", "ThreadView", "build", "kernel"]

@@ -166,6 +166,8 @@ class AddressLowering(Rebuilder):
         plain = self._without_constant(index)[0] if index is not None else None
         if plain is None:
             return self._sum(base, moving)
+        if plain.op == "mul" and plain.args[1].is_const and abs(plain.args[1].attr * size) < 1 << 31:
+            plain, size = plain.args[0], plain.args[1].attr * size
         if base.type.bits == 32:
             return e.add(e.mul(e.cast(plain, I32), e.i32(size)), base)
         if plain.type.bits == 64:

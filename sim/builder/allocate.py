@@ -7,9 +7,10 @@ predicate that finds none of the seven is kept in a register between its uses.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 from sim.builder.liveness import Ranges
 from sim.builder.machine import ZERO, Code, Guard, Lane, Machine, VReg
 from sim.isa import Op, TimingClass
@@ -31,7 +32,7 @@ class Allocation:
 
 
 def allocate(code: Code) -> Allocation:
-    """Numbers for everything. Raises `KernelError` when more than 255 registers are needed."""
+    """Numbers for everything. Raises `BuildError` when more than 255 registers are needed."""
     while True:
         ranges = Ranges(code)
         number: dict[int, int] = {}
@@ -60,7 +61,9 @@ def _by_start(code: Code, ranges: Ranges, kind: str) -> list[tuple[int, VReg, li
 
 def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
     taken: list[int] = []
-    for _, reg, words in _by_start(code, ranges, "R"):
+    order = _by_start(code, ranges, "R")
+    order.sort(key=lambda item: -item[1].width)  # wide ones first: they fit together without gaps
+    for _, reg, words in order:
         at = 0
         while True:
             while len(taken) < at + reg.width:
@@ -72,7 +75,7 @@ def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
             taken[at + k] |= words[k]
         number[reg.id] = at
     if len(taken) > MAX_REGISTERS:
-        raise KernelError(
+        raise BuildError(
             f"this kernel needs {len(taken)} registers a thread, and there are {MAX_REGISTERS}; "
             "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
         )
@@ -98,7 +101,7 @@ def _uniform(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
             taken[at + k] |= solid
         number[reg.id] = at + FIRST_UNIFORM
     if len(taken) + FIRST_UNIFORM > MAX_UNIFORM:
-        raise KernelError(f"this kernel needs {len(taken)} uniform registers, and there are {MAX_UNIFORM - FIRST_UNIFORM}")
+        raise BuildError(f"this kernel needs {len(taken)} uniform registers, and there are {MAX_UNIFORM - FIRST_UNIFORM}")
     return len(taken) + FIRST_UNIFORM if taken else 0
 
 
@@ -123,7 +126,7 @@ def _keep_in_register(code: Code, reg: VReg) -> None:
     kept = Lane(code.new("R"))
     for block in code.blocks:
         out: list[Machine] = []
-        for m in block.code:
+        for m in map(copy, block.code):  # the given instructions stay as they are
             if any(p is reg for p in m.predicate_reads()):
                 again = code.new("P")
                 out.append(Machine(Op.ISETP, TimingClass.SETP, "ISETP.NE.AND", a=kept, b=ZERO, na=1, nb=1, pd=again, x=5, line=m.line))

@@ -109,7 +109,7 @@ class Array:
             raise self.tracer.error(f"{width} elements of {self.storage} are {size} bytes; an access takes 1, 2, 4, 8 or 16")
 
     def flat(self, index: Any) -> Value:
-        """The row-major element index. Raises `KernelError` for a wrong number of dimensions or a float."""
+        """The row-major element index. Raises `BuildError` for a wrong number of dimensions or a float."""
         t = self.tracer
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) == 1 and isinstance(parts[0], tuple):

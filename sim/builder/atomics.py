@@ -26,7 +26,7 @@ _ALLOWED = {
 def atomic(t: Tracer, name: str, array: Array, index: Any, value: Any, compare: Any = None) -> Scalar:
     """One atomic step on an element; the old value. Without a use of it a RED is made.
 
-    Raises `KernelError` for an element type that the operation does not have.
+    Raises `BuildError` for an element type that the operation does not have.
     """
     t.mark()
     if not isinstance(array, Array):

@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.builder.addresses import AddressLowering, merge_shared_loads
-from sim.builder.allocate import allocate
+from sim.builder.allocate import Allocation, allocate
 from sim.builder.coalesce import coalesce
 from sim.builder.control import link, select_code
 from sim.builder.emit import emit
 from sim.builder.ir import Graph
 from sim.builder.layout import tidy_branches
-from sim.builder.schedule import schedule
+from sim.builder.machine import Code, Machine
+from sim.builder.schedule import REGISTER_BUDGET, schedule
 from sim.builder.unroll import LoopLowering
 from sim.program import Param, Program
+
+
+def schedule_and_allocate(code: Code) -> Allocation:
+    """Order and number. Numbers may not fit the budget without gaps: then the order is made for a smaller one."""
+    given = [list(block.code) for block in code.blocks]
+    best: tuple[Allocation, list[list[Machine]]] | None = None
+    for budget in (REGISTER_BUDGET, REGISTER_BUDGET - 2, REGISTER_BUDGET - 4):
+        for block, order in zip(code.blocks, given, strict=True):
+            block.code = list(order)
+        schedule(code, budget)
+        numbers = allocate(code)
+        if best is None or numbers.registers < best[0].registers:
+            best = numbers, [block.code for block in code.blocks]
+        if not REGISTER_BUDGET < numbers.registers <= REGISTER_BUDGET + 8:
+            break
+    assert best is not None
+    for block, order in zip(code.blocks, best[1], strict=True):
+        block.code = order
+    return best[0]
 
 
 def compile_graph(graph: Graph, params: Sequence[Param], param_bytes: int, param_base: int) -> Program:
@@ -26,6 +46,5 @@ def compile_graph(graph: Graph, params: Sequence[Param], param_bytes: int, param
     coalesce(code)
     tidy_branches(code)
     link(code)
-    schedule(code)
-    numbers = allocate(code)
+    numbers = schedule_and_allocate(code)
     return emit(graph.name, code, numbers, params, param_base, param_bytes, graph.shared_bytes, graph.lines)

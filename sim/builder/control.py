@@ -9,7 +9,7 @@ is the end of an outer such part, or of the kernel.
 from __future__ import annotations
 
 from sim.builder import select_float, select_integer, select_memory
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 from sim.builder.ir import KEPT, Graph, If, Loop, Region, Value
 from sim.builder.machine import Block, Code, Guard, Lane, Machine
 from sim.builder.marking import is_uniform, mark_uniform
@@ -211,20 +211,21 @@ def _if(s: Selector, node: If) -> None:
     s.line = line
     if sync:
         if barrier >= CONVERGENCE_BARRIERS:
-            raise KernelError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
+            raise BuildError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
         s.put(Machine(Op.BSYNC, TimingClass.BRANCH, "BSYNC", x=barrier))
         s.sync_depth += 1
     after = start_block(s)
     otherwise = after
-    if node.otherwise.items or joins:
-        _copies(s, [(j, j.args[1]) for j in joins if not node.otherwise.terminated])
+    before = [] if node.otherwise.items or ends else _before_branch(s, node, joins)
+    if node.otherwise.items or len(before) < len(joins):
+        _copies(s, [(j, j.args[1]) for j in joins if j not in before and not node.otherwise.terminated])
         walk(s, node.otherwise)
         s.flush(node.otherwise)
         otherwise = start_block(s)
         if not node.then.terminated:
             s.line = line
             s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=after))
-    _copies(s, [(j, j.args[0]) for j in joins if not node.then.terminated])
+    _copies(s, [(j, j.args[0]) for j in joins if not node.then.terminated and not _is_preset(s, j)])
     walk(s, node.then)
     s.flush(node.then)
     start_block(s)
@@ -232,9 +233,32 @@ def _if(s: Selector, node: If) -> None:
     test = s.test(test_needed)
     assert isinstance(test, Guard)
     s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=otherwise, guard=test.inverted()))
+    _copies(s, [(j, j.args[1]) for j in before])
     if sync:
         s.sync_depth -= 1
         s.put(Machine(Op.BSSY, TimingClass.CONTROL, "BSSY", x=barrier, target=after))
+
+
+def _before_branch(s: Selector, node: If, joins: list[Value]) -> list[Value]:
+    """Joins whose else-value is moved in place before the branch: constants, and what a loop in the way starts with."""
+    found = []
+    for j in joins:
+        then, other = j.args
+        if then.op == "exit":
+            carry = then.args[0]
+            loop = carry.owner
+            if isinstance(loop, Loop) and loop.body.parent is node.then and carry.args[0] is other and carry.id not in s.lanes:
+                s.lanes[carry.id] = s.use(j)
+                s.preset.add(carry.id)
+                found.append(j)
+                continue
+        if other.region is None:
+            found.append(j)
+    return found
+
+
+def _is_preset(s: Selector, join: Value) -> bool:
+    return join.args[0].op == "exit" and join.args[0].args[0].id in s.preset
 
 
 def _copies(s: Selector, pairs: list[tuple[Value, Value]]) -> None:
@@ -387,7 +411,7 @@ def _loop(s: Selector, node: Loop) -> None:
     s.line = node.line
     if sync:
         if barrier >= CONVERGENCE_BARRIERS:
-            raise KernelError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
+            raise BuildError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
         s.put(Machine(Op.BSYNC, TimingClass.BRANCH, "BSYNC", x=barrier))
         s.sync_depth += 1
     after = start_block(s, s.block.depth + 1)
@@ -403,6 +427,6 @@ def _loop(s: Selector, node: Loop) -> None:
     s.line = node.line
     if sync:
         s.sync_depth -= 1
-    _copies(s, [(c, c.args[0]) for c in carries])
+    _copies(s, [(c, c.args[0]) for c in carries if c.id not in s.preset])
     if sync:
         s.put(Machine(Op.BSSY, TimingClass.CONTROL, "BSSY", x=barrier, target=after))

@@ -15,7 +15,7 @@ from sim.isa import Space
 def async_copy(t: Tracer, shared: Array, shared_index: Any, array: Array, index: Any, size: int, pred: Any) -> None:
     """LDGSTS of `size` bytes a thread; a false `pred` writes zeros and reads nothing.
 
-    Raises `KernelError` for arrays in the wrong place, of different element types, or a size that the copy does not have.
+    Raises `BuildError` for arrays in the wrong place, of different element types, or a size that the copy does not have.
     """
     t.mark()
     for name, x, space in (("first", shared, Space.SHARED), ("second", array, Space.GLOBAL)):

@@ -55,7 +55,7 @@ def _divide_f32(t: Tracer, a: Value, b: Value) -> Value:
     if b.is_const:
         r: Value = t.f32(float(np.float32(1) / np.float32(b.attr)) if b.attr else math.inf)
     else:
-        estimate = mufu(t, MufuFunction.RCP, b)
+        estimate = t.emit("estimate", F32, (b,), MufuFunction.RCP)
         r = t.fma(estimate, t.fma(estimate, minus_b, one), estimate)
     check = t.emit("fchk", BOOL, (a, b))
     q = t.mul(a, r)
@@ -75,7 +75,7 @@ def reciprocal(t: Tracer, b: Value) -> Value:
     with chosen:
         t.write(result, _slow_divide_f32(t, t.f32(1.0), b))
     with t.else_():
-        r = mufu(t, MufuFunction.RCP, b)
+        r = t.emit("estimate", F32, (b,), MufuFunction.RCP)
         error = t.fma(b, r, t.f32(-1.0))
         t.write(result, t.fma(r, t.emit("neg", F32, (error,)), r))
     return t.read(result)

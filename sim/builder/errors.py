@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class KernelError(Exception):
+class BuildError(ValueError):
     """A kernel that cannot be built. The message begins with the file and line in the kernel."""
 
     def __init__(self, message: str, where: str = "") -> None:

@@ -79,10 +79,6 @@ def _add(e: Emitter, t: Type, args: tuple[Value, ...], attr: Any) -> Value | Non
     if b.op != "const":
         if b.op == "neg":
             return e.emit("sub", t, (a, b.args[0]))
-        if t.bits == 64:
-            for x, y in ((a, b), (b, a)):
-                if x.op == "madwide" and _is(x.args[2], 0):
-                    return e.emit("madwide", t, (x.args[0], x.args[1], y), x.attr)
         return None
     if a.op == "const":
         return e.const(a.attr + b.attr, t)
@@ -264,7 +260,18 @@ def _cmp(e: Emitter, t: Type, args: tuple[Value, ...], how: Any) -> Value | None
         return e.const(how in ("le", "ge", "eq"), BOOL)
     if b.op == "const" and a.type.kind == "u" and b.attr == 0 and how in ("ge", "lt"):
         return e.const(how == "ge", BOOL)
-    return None
+    return _simpler_comparison(e, a, b, how) if b.op == "const" and a.type.kind == "i" else None
+
+
+def _simpler_comparison(e: Emitter, a: Value, b: Value, how: str) -> Value | None:
+    """`x * c < k` as `x < ceil(k / c)`; signed arithmetic does not overflow."""
+    if a.op != "mul" or a.args[1].op != "const":
+        return None
+    c, k, t = a.args[1].attr, b.attr, a.type
+    if c <= 0 or (how in ("eq", "ne") and k % c):
+        return None
+    bound = -(-k // c) if how in ("lt", "ge") else k // c
+    return e.emit("cmp", BOOL, (a.args[0], e.const(bound, t)), how)
 
 
 def _select(e: Emitter, t: Type, args: tuple[Value, ...], attr: Any) -> Value | None:

@@ -16,6 +16,7 @@ Operations (`Value.op`), arguments and `attr`:
     add sub mul min max and or xor shl shr neg not abs fma mulhi madwide select
     cmp                       attr: "lt" ...                pand por pxor pnot (predicates)
     cast bitcast              f2i i2f frnd (attr: rounding) mufu (attr: MufuFunction)
+    estimate                  a mufu that belongs to one division: never shared or moved, as in CUDA's expansion
     popc flo brev shf fchk    word (attr: 0 low, 1 high)    pair (low, high)
     part (attr: index) of a vector                          half packhalf packfloat (16-bit floats in a word)
     load store atomic ldsm ldgsts shfl vote mma             attr: a record of this file
@@ -32,7 +33,7 @@ from sim.builder.types import BOOL, Type
 from sim.isa import AtomicOp, Space
 
 EFFECTS = frozenset(
-    "store atomic ldsm ldgsts commit wait bar warpsync membar end shfl vote redux match mma clock load".split()
+    "store atomic ldsm ldgsts commit wait bar warpsync membar end shfl vote mma clock load estimate".split()
 )  #: operations that stay in their region, in order, and are never merged by value number
 KEPT = frozenset("store atomic ldgsts commit wait bar warpsync membar end clock".split())
 #: operations that run even when nothing uses their result

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.builder.arrays import Array
 from sim.builder.compile import compile_graph
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 from sim.builder.ir import Graph, Region
 from sim.builder.source import check_source
 from sim.builder.trace import Tracer
@@ -37,7 +37,7 @@ class ArgSpec:
     def of(cls, value: Any, name: str = "argument") -> ArgSpec:
         """The spec of an argument: of anything with `dtype` and `shape`, of a NumPy scalar, or of a Python number.
 
-        Raises `KernelError` for anything else.
+        Raises `BuildError` for anything else.
         """
         if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic):
             shape = tuple(value.shape)
@@ -53,7 +53,7 @@ class ArgSpec:
             return cls("scalar", "float32", 0)
         if isinstance(value, np.generic):
             return cls("scalar", storage_type(value.dtype).name, 0)
-        raise KernelError(f"{name} is a {type(value).__name__}; a kernel takes arrays and numbers")
+        raise BuildError(f"{name} is a {type(value).__name__}; a kernel takes arrays and numbers")
 
 
 class Kernel:
@@ -70,10 +70,10 @@ class Kernel:
         self.name = function.__name__
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters or parameters[0].kind not in (parameters[0].POSITIONAL_OR_KEYWORD, parameters[0].POSITIONAL_ONLY):
-            raise KernelError(f"kernel {self.name} needs a first parameter for the thread view: def {self.name}(k, ...)")
+            raise BuildError(f"kernel {self.name} needs a first parameter for the thread view: def {self.name}(k, ...)")
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                raise KernelError(f"kernel {self.name}: *{p.name} is not possible; name each argument")
+                raise BuildError(f"kernel {self.name}: *{p.name} is not possible; name each argument")
         self.arguments = [p.name for p in parameters[1:] if p.kind != p.KEYWORD_ONLY]
         self.constants = {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY}
         check_source(function, parameters[0].name)
@@ -83,7 +83,7 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(self.arguments)})>"
 
     def __call__(self, *args: Any, **constants: Any) -> Any:
-        raise KernelError(
+        raise BuildError(
             f"kernel {self.name} needs a grid and a block: {self.name}[grid, block].on(device)(...) "
             f"or {self.name}.launch(grid, block, args=(...))"
         )
@@ -91,13 +91,13 @@ class Kernel:
     def __getitem__(self, configuration: Any) -> Configured:
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
         if len(parts) not in (2, 3):
-            raise KernelError(f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values")
+            raise BuildError(f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values")
         return Configured(self, parts[0], parts[1], int(parts[2]) if len(parts) == 3 else 0)
 
     def build(self, arg_specs: Sequence[ArgSpec], constants: Mapping[str, Any] | None = None) -> Program:
         """The program for arguments of these kinds. Kept: the same specs and constants give the same object.
 
-        Raises `KernelError` for a wrong number of arguments, unknown or missing
+        Raises `BuildError` for a wrong number of arguments, unknown or missing
         constants, and whatever is wrong in the kernel's body.
         """
         given = self._constants(constants or {})
@@ -111,11 +111,11 @@ class Kernel:
         unknown = set(given) - set(self.constants)
         if unknown:
             known = ", ".join(self.constants) or "none"
-            raise KernelError(f"kernel {self.name} has no constant {', '.join(sorted(unknown))}; it has {known}")
+            raise BuildError(f"kernel {self.name} has no constant {', '.join(sorted(unknown))}; it has {known}")
         merged = {**self.constants, **given}
         missing = [k for k, v in merged.items() if v is inspect.Parameter.empty]
         if missing:
-            raise KernelError(f"kernel {self.name} needs a value for {', '.join(missing)}=")
+            raise BuildError(f"kernel {self.name} needs a value for {', '.join(missing)}=")
         return merged
 
     def build_for(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> Program:
@@ -124,10 +124,10 @@ class Kernel:
         return self.build([ArgSpec.of(a, f"{self.name}: {n}") for a, n in zip(args, self.arguments, strict=True)], constants)
 
     def check_count(self, args: Sequence[Any]) -> None:
-        """Raises `KernelError` when there are too many or too few arguments."""
+        """Raises `BuildError` when there are too many or too few arguments."""
         if len(args) != len(self.arguments):
             wanted = ", ".join(self.arguments) or "nothing"
-            raise KernelError(f"kernel {self.name} takes {len(self.arguments)} arguments ({wanted}), not {len(args)}")
+            raise BuildError(f"kernel {self.name} takes {len(self.arguments)} arguments ({wanted}), not {len(args)}")
 
     def launch(
         self,
@@ -165,7 +165,7 @@ class Configured:
 
     def __call__(self, *args: Any, **constants: Any) -> Any:
         name = self.kernel.name
-        raise KernelError(f"{name}[grid, block](...) needs a device: {name}[grid, block].on(sim.Device('h200'))(...)")
+        raise BuildError(f"{name}[grid, block](...) needs a device: {name}[grid, block].on(sim.Device('h200'))(...)")
 
 
 def kernel(function: Callable[..., None]) -> Kernel:
@@ -215,7 +215,7 @@ def layout(names: Sequence[str], specs: Sequence[ArgSpec]) -> tuple[tuple[Param,
 def trace(kernel: Kernel, specs: Sequence[ArgSpec], constants: Mapping[str, Any]) -> Program:
     """Run the kernel's function on traced values and compile what it did."""
     if len(specs) != len(kernel.arguments):
-        raise KernelError(f"kernel {kernel.name} takes {len(kernel.arguments)} arguments, not {len(specs)}")
+        raise BuildError(f"kernel {kernel.name} takes {len(kernel.arguments)} arguments, not {len(specs)}")
     graph = Graph(kernel.name, Region())
     tracer = Tracer(graph)
     params, size = layout(kernel.arguments, specs)

@@ -27,17 +27,25 @@ def _retarget(code: Code) -> bool:
         for m in block.code:
             if m.target is None:
                 continue
-            target = m.target
-            while not target.code and id(target) in following:
-                target = following[id(target)]
-            if m.op is Op.BRA and len(target.code) == 1 and target.code[0].op is Op.BRA and target.code[0].guard is None:
-                onward = target.code[0].target
-                if onward is not None and onward is not target:
-                    target = onward
+            target = _final(m.target, following, m.op is Op.BRA)
             if target is not m.target:
                 m.target = target
                 changed = True
     return changed
+
+
+def _final(target: Block, following: dict[int, Block], through: bool) -> Block:
+    """Where a branch ends up: past empty blocks and, with `through`, past blocks that only branch on."""
+    for _ in range(len(following)):
+        if not target.code and id(target) in following:
+            target = following[id(target)]
+        elif through and len(target.code) == 1 and target.code[0].op is Op.BRA and target.code[0].guard is None:
+            onward = target.code[0].target
+            assert onward is not None
+            target = onward
+        else:
+            break
+    return target
 
 
 def _drop_branches(code: Code) -> bool:

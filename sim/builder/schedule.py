@@ -16,6 +16,7 @@ from sim.builder.machine import Block, Code, Lane, Machine
 from sim.isa import Op, Space, TimingClass
 
 REGISTER_BUDGET = 30  #: 32 as the compiler reports them: 64 warps of 32 threads fill 65536 registers
+PREDICATE_BUDGET = 4  #: of seven; carries and what lives across blocks need some too
 _LATENCY = {
     TimingClass.SETP: 13, TimingClass.XU: 20, TimingClass.CONVERT: 18, TimingClass.FP64: 16, TimingClass.S2R: 25,
     TimingClass.LDC: 30, TimingClass.SHUFFLE: 24, TimingClass.VOTE: 12, TimingClass.UNIFORM: 10, TimingClass.IMAD_WIDE: 5,
@@ -33,16 +34,17 @@ def _latency(m: Machine) -> int:
     return _LATENCY.get(m.cls, 4)
 
 
-def schedule(code: Code) -> None:
-    """Reorder the instructions of every block."""
+def schedule(code: Code, budget: int = REGISTER_BUDGET) -> None:
+    """Reorder the instructions of every block, within `budget` registers where the given order needs no more."""
     ranges = Ranges(code)
     for block in code.blocks:
         if len(block.code) > 2:
-            _Scheduler(block, ranges, ranges.live_out[block.number]).run()
+            _Scheduler(block, ranges, ranges.live_out[block.number], budget).run()
 
 
 class _Scheduler:
-    def __init__(self, block: Block, ranges: Ranges, live_out: int) -> None:
+    def __init__(self, block: Block, ranges: Ranges, live_out: int, budget: int) -> None:
+        self.budget = budget
         self.block = block
         self.code = block.code
         self.ranges = ranges
@@ -111,7 +113,7 @@ class _Scheduler:
     # --- order
     def _order(self, priority: list[int]) -> list[int]:
         pressure = _Pressure(self)
-        budget = max(REGISTER_BUDGET, pressure.peak())
+        budget = max(self.budget, pressure.peak())
         n = len(self.code)
         waiting = list(self.before)
         earliest = [0] * n
@@ -142,6 +144,14 @@ class _Scheduler:
 
     def _choose(self, ready: list[tuple[int, int]], soon: list[tuple[int, int]], pressure: _Pressure, budget: int) -> int | None:
         """Take the best startable instruction out of its heap; None to wait."""
+        if ready and pressure.blocks(ready[0][1]):
+            free = [entry for entry in ready if not pressure.blocks(entry[1])]
+            if not free and soon:
+                return None
+            chosen = min(free)[1] if free else min(k for _, k in ready)
+            ready[:] = [r for r in ready if r[1] != chosen]
+            _restore(ready)
+            return chosen
         if ready:
             best = ready[0][1]
             if pressure.now + pressure.growth(best) <= budget or pressure.growth(best) <= 0:
@@ -172,59 +182,97 @@ def _restore(heap: list[tuple[int, int]]) -> None:
 
 
 class _Pressure:
-    """R registers in use as instructions are issued in the chosen order."""
+    """R registers in use as instructions are issued in the chosen order.
+
+    Each write of a word makes a new version of it, so that a register that is set
+    again later counts as free in between.
+    """
 
     def __init__(self, owner: _Scheduler) -> None:
-        self.reads = [[w for w in dict.fromkeys(reads) if owner.ranges.registers >> w & 1] for reads in owner.reads]
-        self.writes = [[w for w in writes if owner.ranges.registers >> w & 1] for writes in owner.writes]
-        self.out = owner.live_out & owner.ranges.registers
-        self.uses: dict[int, int] = {}
-        self.live: set[int] = set()
-        written: set[int] = set()
-        touched = 0
-        for reads, writes in zip(self.reads, self.writes, strict=True):
-            for w in reads:
-                self.uses[w] = self.uses.get(w, 0) + 1
-                touched |= 1 << w
-                if w not in written:
-                    self.live.add(w)
-            written.update(writes)
+        registers = owner.ranges.registers
+        current: dict[int, int] = {}  # word -> version
+        self.reads: list[list[int]] = []
+        self.writes: list[list[int]] = []
+        self.uses: list[int] = []  # by version: reads to come
+        for reads, writes in zip(owner.reads, owner.writes, strict=True):
+            versions = []
+            for w in dict.fromkeys(reads):
+                if registers >> w & 1:
+                    v = current.get(w)
+                    if v is None:
+                        v = current[w] = len(self.uses)
+                        self.uses.append(0)
+                    self.uses[v] += 1
+                    versions.append(v)
+            self.reads.append(versions)
+            made = []
             for w in writes:
-                touched |= 1 << w
-        self.through = (self.out & ~touched).bit_count()  # in use all along
-        self.now = len(self.live) + self.through
+                if registers >> w & 1:
+                    current[w] = len(self.uses)
+                    made.append(len(self.uses))
+                    self.uses.append(0)
+            self.writes.append(made)
+        out = owner.live_out & registers
+        through = 0
+        for w, v in current.items():
+            if out >> w & 1:
+                self.uses[v] += 1  # never freed
+        touched = 0
+        for w in current:
+            touched |= 1 << w
+        through = (out & ~touched).bit_count()
+        made_here = {v for versions in self.writes for v in versions}
+        self.now = through + sum(1 for v in range(len(self.uses)) if v not in made_here)
+        self._count_predicates(owner)
+
+    def _count_predicates(self, owner: _Scheduler) -> None:
+        """Predicates in use, and how often each is still read."""
+        base = owner.ranges.base
+        self.sets = [[base[p.id] for p in m.predicate_writes()] for m in owner.code]
+        self.tests = [list(dict.fromkeys(base[p.id] for p in m.predicate_reads())) for m in owner.code]
+        self.tested: dict[int, int] = {}
+        self.predicates: set[int] = set()
+        made: set[int] = set()
+        for tests, sets in zip(self.tests, self.sets, strict=True):
+            for w in tests:
+                self.tested[w] = self.tested.get(w, 0) + 1
+                if w not in made:
+                    self.predicates.add(w)
+            made.update(sets)
+
+    def blocks(self, k: int) -> bool:
+        """True when instruction `k` sets a predicate and enough are in use."""
+        return bool(self.sets[k]) and len(self.predicates) >= PREDICATE_BUDGET
 
     def peak(self) -> int:
         """The most registers that the given order needs."""
-        saved = (dict(self.uses), set(self.live), self.now)
-        highest = self.now
-        for k in range(len(self.reads)):
-            self.issue(k)
-            highest = max(highest, self.now)
-        self.uses, self.live, self.now = saved
+        uses, now, highest = list(self.uses), self.now, self.now
+        for reads, writes in zip(self.reads, self.writes, strict=True):
+            for v in reads:
+                uses[v] -= 1
+                now -= uses[v] == 0
+            now += sum(1 for v in writes if uses[v])
+            highest = max(highest, now)
         return highest
 
     def growth(self, k: int) -> int:
         """Registers that instruction `k` would add (or, negative, free)."""
-        writes = self.writes[k]
-        change = sum(1 for w in writes if w not in self.live)
-        for w in self.reads[k]:
-            if self.uses[w] == 1 and not self.out >> w & 1 and w not in writes:
-                change -= 1
+        change = 0
+        for v in self.writes[k]:
+            change += self.uses[v] > 0
+        for v in self.reads[k]:
+            change -= self.uses[v] == 1
         return change
 
     def issue(self, k: int) -> None:
-        writes = self.writes[k]
-        for w in self.reads[k]:
-            self.uses[w] -= 1
-            if self.uses[w] == 0 and not self.out >> w & 1 and w not in writes:
-                self.live.discard(w)
-        for w in writes:
-            if self.uses.get(w, 0) or self.out >> w & 1:
-                self.live.add(w)
-            else:
-                self.live.discard(w)
-        self.now = len(self.live) + self.through
+        self.now += self.growth(k)
+        for v in self.reads[k]:
+            self.uses[v] -= 1
+        for w in self.tests[k]:
+            self.tested[w] -= 1
+            if self.tested[w] == 0:
+                self.predicates.discard(w)
+        self.predicates.update(w for w in self.sets[k] if self.tested.get(w, 0))
 
 
 class _MemoryOrder:

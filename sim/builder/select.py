@@ -65,6 +65,7 @@ class Selector:
         self.done: set[int] = set()  # values made out of turn
         self.kept: list[tuple[Lane, Value]] = []  # moves to put before the next instruction
         self.redirect: dict[int, tuple[Value, Lane]] = {}
+        self.preset: set[int] = set()  # carries that start in place, before the branch around their loop
         self.restores: list[tuple[Value, Lane | None]] = []
         self.joined: dict[Any, Lane] = {}  # (If, vector) -> where the joins of its parts lie
         self.also: dict[int, VReg] = {}  # logical values whose "some bit is set" is wanted as a predicate

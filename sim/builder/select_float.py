@@ -254,7 +254,7 @@ def _division_check(s: Selector, v: Value, dst: Guard) -> None:
     s.put(alu(Op.FCHK, "FCHK", None, s.use(a), s.flexible(b), pd=dst.reg, cls=TimingClass.XU))
 
 
-@handles("mufu")
+@handles("mufu", "estimate")
 def _special(s: Selector, v: Value, dst: Lane) -> None:
     x, smod = _bare(v.args[0])
     function = MufuFunction(v.attr)

@@ -139,7 +139,11 @@ def _high_product(s: Selector, v: Value, dst: Lane) -> None:
 @handles("madwide")
 def _wide_multiply_add(s: Selector, v: Value, dst: Lane) -> None:
     a, b, c = v.args
-    unsigned = bool(v.attr)
+    _put_wide(s, dst, a, b, c, bool(v.attr))
+
+
+def _put_wide(s: Selector, dst: Lane, a: Value, b: Value, c: Value, unsigned: bool) -> None:
+    """IMAD.WIDE: a * b + c."""
     if s.is_flexible(a) and not s.is_flexible(b):
         a, b = b, a
     x, y = s.use(a), s.flexible(b)
@@ -171,7 +175,7 @@ def _pair(s: Selector, v: Value) -> tuple[Any, Any]:
 
 
 def _wide_sum(s: Selector, v: Value, dst: Lane) -> None:
-    if v.op == "add" and _wide_lea(s, v, dst):
+    if v.op == "add" and (_wide_lea(s, v, dst) or _wide_multiply_sum(s, v, dst) or _extended_sum(s, v, dst)):
         return
     a, b = (None, v.args[0]) if v.op == "neg" else v.args
     if a is not None and (a.is_const or s.plain(a).op == "cbank") and v.op == "add":
@@ -187,6 +191,35 @@ def _wide_sum(s: Selector, v: Value, dst: Lane) -> None:
             smod=SMOD_NOT_B if minus else 0, flags=FLAG_EXTENDED, pa=Guard(carry),
         ),
     )  # fmt: skip
+
+
+def _wide_multiply_sum(s: Selector, v: Value, dst: Lane) -> bool:
+    """IMAD.WIDE for a wide product plus a 64-bit value."""
+    for at in (0, 1):
+        product, other = s.plain(v.args[at]), v.args[1 - at]
+        if product.op == "madwide" and is_zero(product.args[2]) and s.single(product):
+            a, b, _ = product.args
+            _put_wide(s, dst, a, b, other, bool(product.attr))
+            return True
+    return False
+
+
+def _extended_sum(s: Selector, v: Value, dst: Lane) -> bool:
+    """A 64-bit value plus a 32-bit one extended by its sign, without making the extended one."""
+    for at in (0, 1):
+        wide, other = s.plain(v.args[at]), v.args[1 - at]
+        if wide.op != "cast" or wide.args[0].type.bits != 32 or not wide.args[0].type.is_int or not s.single(wide):
+            continue
+        narrow, carry = wide.args[0], s.predicate()
+        low, high = _pair(s, other)
+        x = s.use(narrow)
+        if narrow.nonneg or narrow.type is not I32:
+            top = alu(Op.IADD3, "IADD3.X", word_of(dst, 1), ZERO, high, ZERO, flags=FLAG_EXTENDED, pa=Guard(carry))
+        else:
+            top = alu(Op.LEA_HI, "LEA.HI.X.SX32", word_of(dst, 1), x, high, x=1, pa=Guard(carry), flags=FLAG_EXTENDED | FLAG_SIGNED)
+        s.put(alu(Op.IADD3, "IADD3", dst, x, low, ZERO, pd=carry), top)
+        return True
+    return False
 
 
 def _wide_lea(s: Selector, v: Value, dst: Lane) -> bool:

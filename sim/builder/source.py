@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 
 _WITH = frozenset(("if_", "elif_", "else_", "while_"))
 _PLAIN = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp)
@@ -33,25 +33,25 @@ class Event:
 
 
 def check_source(function: Callable[..., Any], view: str) -> None:
-    """Raises `KernelError` naming the line. `view` is the name of the kernel's first parameter."""
+    """Raises `BuildError` naming the line. `view` is the name of the kernel's first parameter."""
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError) as error:
-        raise KernelError(
+        raise BuildError(
             f"the source of kernel {getattr(function, '__name__', function)} is not available ({error}); "
             "define it in a file or a notebook cell"
         ) from None
     where = f"{_file(function)}:"
     node = tree.body[0]
     if not isinstance(node, ast.FunctionDef):
-        raise KernelError("a kernel is a function: @sim.kernel above a def", f"{where}{first}")
+        raise BuildError("a kernel is a function: @sim.kernel above a def", f"{where}{first}")
     reader = _Reader(view)
     try:
         reader.function(node)
         _check_rebinding(reader)
     except _Problem as problem:
-        raise KernelError(problem.message, f"{where}{first + problem.line - 1}") from None
+        raise BuildError(problem.message, f"{where}{first + problem.line - 1}") from None
 
 
 def _file(function: Callable[..., Any]) -> str:

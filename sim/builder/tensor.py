@@ -66,7 +66,7 @@ def ldmatrix(t: Tracer, array: Array, index: tuple[Any, ...], count: int, transp
 
 
 def mma(t: Tracer, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], shape: str, dtype: Any) -> tuple[Scalar, ...]:
-    """HMMA. Raises `KernelError` for a shape, type or fragment size that it does not have."""
+    """HMMA. Raises `BuildError` for a shape, type or fragment size that it does not have."""
     t.mark()
     if shape not in SHAPES:
         raise t.error(f"mma has no shape {shape!r}; it has {', '.join(SHAPES)}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.builder.emitter import Emitter
-from sim.builder.errors import KernelError
+from sim.builder.errors import BuildError
 from sim.builder.ir import Counted, Graph, If, Loop, Region, Value
 from sim.builder.types import BOOL, I32, Type
 from sim.program import SourceLine
@@ -91,13 +91,13 @@ class Tracer(Emitter):
         at = self.source[self.line]
         return f"{at.file}:{at.number}"
 
-    def error(self, message: str) -> KernelError:
+    def error(self, message: str) -> BuildError:
         """An error at the kernel's current line."""
         self.mark()
-        return KernelError(message, self.where())
+        return BuildError(message, self.where())
 
     def check(self, value: Value) -> Value:
-        """`value`, if it may be used here. Raises `KernelError` for one made in a block that is closed."""
+        """`value`, if it may be used here. Raises `BuildError` for one made in a block that is closed."""
         if value.region is not None and not value.region.encloses(self.region):
             raise self.error(
                 "this uses a value that was made inside a traced block that is closed; "
@@ -113,7 +113,7 @@ class Tracer(Emitter):
         return slot
 
     def read(self, slot: Slot) -> Value:
-        """What a variable holds here. Raises `KernelError` outside the block that made it."""
+        """What a variable holds here. Raises `BuildError` outside the block that made it."""
         return self._read(slot, len(self.scopes) - 1)
 
     def _read(self, slot: Slot, level: int) -> Value:
@@ -309,7 +309,7 @@ class Tracer(Emitter):
         self.region.terminated = True
 
     def finish(self) -> None:
-        """Raises `KernelError` when a block is still open."""
+        """Raises `BuildError` when a block is still open."""
         if len(self.scopes) != 1:
             raise self.error("a traced block was left by break or return; use k.if_, k.return_() or a loop condition")
 

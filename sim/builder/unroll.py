@@ -14,7 +14,8 @@ from sim.builder.rebuild import Rebuilder, changing_carries
 from sim.builder.types import BOOL, I32, U32
 
 FULL_LIMIT = 250  #: operations that a wholly unrolled constant loop may have
-PARTIAL_LIMIT = 200  #: and an unrolled body of a loop that stays
+PARTIAL_LIMIT = 280  #: and an unrolled body of a loop that stays
+RUNTIME_LIMIT = 200  #: and four copies of the body of a loop whose trip count is known at run time
 TIER_LIMIT = 30  #: four copies of a body below this size are made four times more
 _FREE = frozenset(("part", "cast", "bitcast", "pair", "word", "neg", "pnot"))
 _BLOCKING = frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote"))
@@ -107,7 +108,7 @@ class _Counted:
             return 1
         if any(isinstance(v, Loop) for v in walk(self.old.body)):
             return 1
-        return 4 if self.size * 4 <= PARTIAL_LIMIT else 1
+        return 4 if self.size * 4 <= RUNTIME_LIMIT else 1
 
     def _trip_count(self, step: int) -> Value:
         """Rounds, at least one, as int32."""

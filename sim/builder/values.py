@@ -22,7 +22,7 @@ from sim.builder.types import BOOL, F32, F64, I32, I64, U64, Type, promote, regi
 def lift(t: Tracer, x: Any, like: Type | None = None) -> Value:
     """`x` as a value. Python numbers become constants of type `like`, or of int32, int64 or float32.
 
-    Raises `KernelError` for what is no number, and for a constant that `like` cannot hold.
+    Raises `BuildError` for what is no number, and for a constant that `like` cannot hold.
     """
     if isinstance(x, Scalar):
         return t.check(x.value)
@@ -46,7 +46,7 @@ def _lift_int(t: Tracer, x: int, like: Type | None) -> Value:
 
 
 def pair(t: Tracer, a: Any, b: Any) -> tuple[Value, Value, Type]:
-    """Two operands in their common type. Raises `KernelError` when they have none."""
+    """Two operands in their common type. Raises `BuildError` when they have none."""
     weak_a, weak_b = _is_weak(a), _is_weak(b)
     x = lift(t, a) if not weak_a or weak_b else None
     y = lift(t, b, x.type if x is not None and weak_b and not weak_a else None) if x is not None else lift(t, b)

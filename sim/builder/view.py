@@ -157,7 +157,7 @@ class ThreadView:
         return [self.var(initial, dtype) for _ in range(count)]
 
     def shared(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Array:
-        """A shared array of the block, of constant shape. Raises `KernelError` for a traced shape."""
+        """A shared array of the block, of constant shape. Raises `BuildError` for a traced shape."""
         t = self._t
         t.mark()
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
