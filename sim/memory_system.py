@@ -53,7 +53,7 @@ class MemorySystem:
         reset_counts(self.state)
 
     def end_launch(self, end: int) -> None:
-        """The kernel has ended at cycle `end`: writes that wait in DRAM's queues leave in the pause, dirty lines stay."""
+        """The kernel has ended at cycle `end`: writes in DRAM's queues leave in the pause, dirty lines stay in L2."""
         empty_write_queues(self.state)
 
     def counts(self) -> Int64s:
@@ -112,6 +112,7 @@ def memory_config(profile: Profile) -> MemoryConfig:
         cross_latency=cycles(crossing),
         cross_back_latency=cycles(l2.far_extra_cycles - crossing),
         request_header=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
+        request_store=cycles(l2.sm_store_cycles),
         request_sector=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
         response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
         gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle),

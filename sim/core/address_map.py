@@ -81,13 +81,13 @@ def l2_set(line: int, cfg: Any) -> int:
 def dram_place(local: int, cfg: Any) -> tuple[int, int, int]:
     """Channel of the partition, bank and row, for a line's number in its partition.
 
-    `interleave_lines` consecutive lines go to one channel and bank; a row of a bank
-    holds `row_granules` such pieces.
+    `interleave_lines` consecutive lines go to one channel, bank and row; the channel's
+    next such piece to its next bank; a row holds `row_granules` of them.
     """
     granule = quotient(local, cfg.inverse_interleave)
     group = quotient(granule, cfg.inverse_channels)
     channel = turned(granule - group * cfg.channels, group, cfg.channels, cfg.inverse_channels)
-    page = quotient(group, cfg.inverse_row_granules)
-    row = quotient(page, cfg.inverse_banks)
-    bank = turned(page - row * cfg.banks, row, cfg.banks, cfg.inverse_banks)
+    page = quotient(group, cfg.inverse_banks)
+    row = quotient(page, cfg.inverse_row_granules)
+    bank = turned(group - page * cfg.banks, row, cfg.banks, cfg.inverse_banks)
     return channel, bank, row

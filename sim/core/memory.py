@@ -75,7 +75,8 @@ def weave(
     `req_time`.
     """
     total = order_packets(
-        mem.sms, mem.arrive, mem.order, mem.bucket, cfg.request_header, cfg.request_sector, cfg.request_latency,
+        mem.sms, mem.arrive, mem.order, mem.bucket,
+        cfg.request_header, cfg.request_store, cfg.request_sector, cfg.request_latency,
         req_n, req_time, req_sectors, req_kind,
     )  # fmt: skip
     for begin in range(0, total, CHUNK):

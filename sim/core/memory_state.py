@@ -146,7 +146,8 @@ class MemoryConfig(NamedTuple):
     cross_latency: int  # near slice to home slice
     cross_back_latency: int
     request_header: int  # SM request port, a packet
-    request_sector: int  # SM request port, a written sector
+    request_store: int  # a written line more
+    request_sector: int  # a written sector more
     response_sector: int  # SM response port
     gpc_sector: int  # GPC response port
     slice_request: int  # slice input, a packet at least

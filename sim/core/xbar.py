@@ -29,14 +29,15 @@ def sector_count(mask: int) -> int:
 
 @kernel
 def order_packets(
-    sms: Any, arrive: Any, order: Any, bucket: Any, header: int, per_sector: int, latency: int,
+    sms: Any, arrive: Any, order: Any, bucket: Any, header: int, per_store: int, per_sector: int, latency: int,
     req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any,
 ) -> int:  # fmt: skip
     """Send every packet through its SM's request port; sort packet numbers by arrival at the slices.
 
     Order: cycle of arrival, then SM, then sequence; a counting sort over
-    `ARRIVAL_BUCKETS` cycles (later arrivals keep SM order among themselves). `header`
-    and `per_sector` are ticks that a packet and a written sector hold the port.
+    `ARRIVAL_BUCKETS` cycles (later arrivals keep SM order among themselves). `header`,
+    `per_store` and `per_sector` are ticks that a packet, a written line and each of its
+    sectors hold the port.
     Returns the packet count.
     """
     capacity = req_time.shape[1]
@@ -49,7 +50,7 @@ def order_packets(
             at = max(free, req_time[sm, k] << TICK_BITS)
             free = at + header
             if req_kind[sm, k] != LOAD and req_kind[sm, k] != FETCH:
-                free += sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4)) * per_sector
+                free += per_store + sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4)) * per_sector
             at += latency
             arrive[sm * capacity + k] = at
             first = min(first, at)
