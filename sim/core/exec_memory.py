@@ -6,8 +6,6 @@ bounds and alignment first; atomics are in `sim.core.exec_atomic`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from sim._jit import jit
 from sim.core.exec_atomic import apply_atomic, gather_operand, scatter_result
 from sim.core.operands import row_of
@@ -18,17 +16,20 @@ from sim.core.rows import (
     gather16,
     gather32,
     i64,
+    lane_numbers,
     mask_of,
+    row_function,
     save,
     scatter8,
     scatter16,
     scatter32,
+    spread,
     u32,
     u64,
 )
 from sim.core.rows import load as load_row
 from sim.core.rows import store as store_row
-from sim.isa import FLAG_SIGNED, WARP_SIZE, Col, Op
+from sim.isa import FLAG_SIGNED, FULL_MASK, WARP_SIZE, Col, Op
 
 __all__ = [
     "apply_atomic",
@@ -130,10 +131,16 @@ def copy_async(mask, reading, width, addr, source, origin, memory, shared):
         scatter32(shared, to + i64(byte), gather32(memory, at + i64(byte), reading), mask)
 
 
-@jit
-def _matrix_element(addr, matrix, row, column):
-    """Byte address of an element of an 8x8 matrix of 16-bit elements whose rows lanes 8 m to 8 m + 7 point at."""
-    return addr[8 * matrix + row] + 2 * column
+@row_function
+def _load_one(U, d, memory, transposed, straight, even, odd):
+    """One matrix into one register row, from each lane's row address; transposed, from those of its two elements."""
+    lane = i64(lane_numbers())
+    if transposed:
+        column = (lane >> 2) << 1
+        low, high = gather16(memory, even + column, FULL_MASK), gather16(memory, odd + column, FULL_MASK)
+        save(U, d, low | (high << 16))
+    else:
+        save(U, d, gather32(memory, straight + ((lane & 3) << 2), FULL_MASK))
 
 
 @jit
@@ -142,34 +149,36 @@ def load_matrix(code, pc, U, base, addr, memory):
 
     Lane 4 r + t receives elements (r, 2 t) and (r, 2 t + 1); transposed (X = 1), elements (2 t, r) and (2 t + 1, r).
     """
-    d = row_of(code[pc, Col.D], base)
-    transposed = code[pc, Col.X] & 1
-    for matrix in range(code[pc, Col.WIDTH]):
-        for lane in range(WARP_SIZE):
-            row, column = lane >> 2, 2 * (lane & 3)
-            low = _matrix_element(addr, matrix, row, column)
-            high = low + 2
-            if transposed:
-                low = _matrix_element(addr, matrix, column, row)
-                high = _matrix_element(addr, matrix, column + 1, row)
-            word = np.int64(memory[low]) | (np.int64(memory[low + 1]) << 8)
-            word |= (np.int64(memory[high]) << 16) | (np.int64(memory[high + 1]) << 24)
-            U[d + matrix, lane] = np.uint32(word)
+    d, count, transposed = row_of(code[pc, Col.D], base), code[pc, Col.WIDTH], code[pc, Col.X] & 1
+    rows = load_row(addr, 0)
+    _load_one(U, d, memory, transposed, spread(rows, 1, 0, 0), spread(rows, 0, 2, 0), spread(rows, 0, 2, 1))
+    if count > 1:
+        _load_one(U, d + 1, memory, transposed, spread(rows, 1, 0, 8), spread(rows, 0, 2, 8), spread(rows, 0, 2, 9))
+    if count > 2:
+        _load_one(U, d + 2, memory, transposed, spread(rows, 1, 0, 16), spread(rows, 0, 2, 16), spread(rows, 0, 2, 17))
+        _load_one(U, d + 3, memory, transposed, spread(rows, 1, 0, 24), spread(rows, 0, 2, 24), spread(rows, 0, 2, 25))
+
+
+@row_function
+def _store_one(U, b, memory, transposed, straight, even, odd):
+    """The inverse of `_load_one`."""
+    lane, value = i64(lane_numbers()), load_row(U, b)
+    if transposed:
+        column = (lane >> 2) << 1
+        scatter16(memory, even + column, value & 0xFFFF, FULL_MASK)
+        scatter16(memory, odd + column, value >> 16, FULL_MASK)
+    else:
+        scatter32(memory, straight + ((lane & 3) << 2), value, FULL_MASK)
 
 
 @jit
 def store_matrix(code, pc, U, base, addr, memory):
     """STSM: the inverse of LDSM, from rows at b."""
-    b = row_of(code[pc, Col.B], base)
-    transposed = code[pc, Col.X] & 1
-    for matrix in range(code[pc, Col.WIDTH]):
-        for lane in range(WARP_SIZE):
-            row, column = lane >> 2, 2 * (lane & 3)
-            low = _matrix_element(addr, matrix, row, column)
-            high = low + 2
-            if transposed:
-                low = _matrix_element(addr, matrix, column, row)
-                high = _matrix_element(addr, matrix, column + 1, row)
-            word = np.int64(U[b + matrix, lane])
-            memory[low], memory[low + 1] = np.uint8(word & 255), np.uint8((word >> 8) & 255)
-            memory[high], memory[high + 1] = np.uint8((word >> 16) & 255), np.uint8(word >> 24)
+    b, count, transposed = row_of(code[pc, Col.B], base), code[pc, Col.WIDTH], code[pc, Col.X] & 1
+    rows = load_row(addr, 0)
+    _store_one(U, b, memory, transposed, spread(rows, 1, 0, 0), spread(rows, 0, 2, 0), spread(rows, 0, 2, 1))
+    if count > 1:
+        _store_one(U, b + 1, memory, transposed, spread(rows, 1, 0, 8), spread(rows, 0, 2, 8), spread(rows, 0, 2, 9))
+    if count > 2:
+        _store_one(U, b + 2, memory, transposed, spread(rows, 1, 0, 16), spread(rows, 0, 2, 16), spread(rows, 0, 2, 17))
+        _store_one(U, b + 3, memory, transposed, spread(rows, 1, 0, 24), spread(rows, 0, 2, 24), spread(rows, 0, 2, 25))

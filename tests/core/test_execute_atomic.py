@@ -135,5 +135,6 @@ def test_a_nan_result_of_a_float32_sum_is_canonical():
     memory = np.frombuffer(struct.pack("f", np.inf), np.uint8).copy()
     data = np.zeros((4, WARP_SIZE), np.int64)
     data[1] = 0xFF800000
-    apply_atomic(AtomicOp.ADD | NumberType.F32 << 4, 4, 1, data, 0, memory)
+    with np.errstate(invalid="ignore"):
+        apply_atomic(AtomicOp.ADD | NumberType.F32 << 4, 4, 1, data, 0, memory)
     assert memory.view(np.uint32)[0] == 0x7FFFFFFF
