@@ -79,15 +79,10 @@ def flatten_tails(graph: Graph) -> None:
             if not node.then.terminated:
                 node.then.items.append(_exit(graph, node.then, None, line))
                 node.then.terminated = True
-            rest, node.otherwise.items = node.otherwise, []
-            ended = rest.terminated
-            rest.terminated = False
-            moved = Region(root, node)
-            moved.items = rest.items
-            rest.items = []
-            _splice(root, moved)
-            root.terminated = ended
-            return
+            rest = node.otherwise
+            node.otherwise = Region(root, node)
+            _splice(root, rest)
+            root.terminated = rest.terminated
 
 
 def _length(region: Region) -> int:
@@ -264,7 +259,7 @@ def _is_preset(s: Selector, join: Value) -> bool:
 def _copies(s: Selector, pairs: list[tuple[Value, Value]]) -> None:
     """Moves of values to where they are joined or carried, as if all at once."""
     targets = {id(s.use(to).reg) for to, _ in pairs}
-    late, early = [], []
+    late, plain, first = [], [], []  # program order: first, plain, late
     for to, value in pairs:
         dst = s.use(to)
         source = s.use(value) if value.region is not None else None
@@ -273,12 +268,12 @@ def _copies(s: Selector, pairs: list[tuple[Value, Value]]) -> None:
         if isinstance(source, Lane) and id(source.reg) in targets:
             temporary = s.register(value.type.registers)
             late.append((dst, temporary, value.type.registers))
-            early.append((temporary, value))
+            first.append((temporary, value))
         else:
-            early.append((dst, value))
+            plain.append((dst, value))
     for dst, temporary, words in late:
         s.put(*(move(Lane(dst.reg, dst.word + k), Lane(temporary.reg, k)) for k in range(words)))
-    for dst, value in early:
+    for dst, value in (*plain, *first):
         s.copy(dst, value)
 
 
