@@ -12,7 +12,7 @@ documents what `k` offers.
 """
 
 from sim.builder.errors import BuildError
-from sim.builder.kernel import ArgSpec, Configured, Kernel, build, kernel
+from sim.builder.kernels import ArgSpec, Configured, Kernel, build, kernel
 from sim.builder.view import ThreadView
 
 __all__ = ["ArgSpec", "Configured", "Kernel", "BuildError", "ThreadView", "build", "kernel"]

@@ -339,12 +339,12 @@ def _guarded_if(s: Selector, node: If, joins: list[Value]) -> None:
     assert isinstance(test, Guard)
     both = bool(node.otherwise.items)
     if both:
-        _guarded_way(s, node.otherwise, 1, joins, test.inverted())
-        _guarded_way(s, node.then, 0, joins, test)
+        _guarded_way(s, node.otherwise, 1, joins, test.inverted(), in_place=False)
+        _guarded_way(s, node.then, 0, joins, test, in_place=False)
         for j in joins:
             _first_write_is_whole(s, s.use(j))
         return
-    _guarded_way(s, node.then, 0, joins, test)
+    _guarded_way(s, node.then, 0, joins, test, in_place=True)
     s.redirect.clear()
     restores, s.restores = s.restores, []
     for value, lane in reversed(restores):
@@ -356,8 +356,12 @@ def _guarded_if(s: Selector, node: If, joins: list[Value]) -> None:
     _copies(s, [(j, j.args[1]) for j in joins])
 
 
-def _guarded_way(s: Selector, way: Region, side: int, joins: list[Value], guard: Guard) -> None:
-    """One way under a guard. What a join receives is made in the join's register where that can be."""
+def _guarded_way(s: Selector, way: Region, side: int, joins: list[Value], guard: Guard, in_place: bool) -> None:
+    """One way under a guard. What a join receives is made in the join's register where that can be.
+
+    With `in_place` the register holds the join's other value before, and what reads
+    that one reads the register.
+    """
     redirected: set[int] = set()
     for j in joins:
         value, other = j.args[side], j.args[1 - side]
@@ -371,7 +375,7 @@ def _guarded_way(s: Selector, way: Region, side: int, joins: list[Value], guard:
         if value.region is way and not is_alias(value) and value.id not in s.lanes:
             s.lanes[value.id] = dst
             s.merged.add(value.id)
-            if not _made_in(way, other) and other.region is not None and not is_alias(other) and other.id not in redirected:
+            if in_place and not _made_in(way, other) and other.region is not None and not is_alias(other) and other.id not in redirected:
                 redirected.add(other.id)
                 s.redirect[value.id] = (other, dst)
         else:

@@ -96,7 +96,7 @@ def _slow_divide_f32(t: Tracer, a: Value, b: Value) -> Value:
 def _newton_f64(t: Tracer, a: Value, b: Value) -> tuple[Value, Value]:
     """The quotient of operands of moderate exponents, and the reciprocal's first estimate."""
     high = t.emit("mufu", U32, (t.emit("word", U32, (b,), 1),), MufuFunction.RCP64H)
-    estimate = t.emit("pair", F64, (t.const(1, U32), high))
+    estimate = t.emit("pair", F64, (t.const(0, U32), high))  # zeros and infinities have no low bits
     minus_b = t.emit("neg", F64, (b,))
     one = t.f64(1.0)
     error = t.fma(minus_b, estimate, one)

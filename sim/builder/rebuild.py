@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from sim.builder.emitter import Emitter
 from sim.builder.ir import Graph, If, Loop, Region, Value
+from sim.builder.types import BOOL
 
 
 class Rebuilder:
@@ -119,10 +120,11 @@ class Rebuilder:
             node.note = (self.map[index.id], self.of(step), *rest)
         with self.inside(node.body):
             self.region(old.body)
+            ended = node.body.terminated
             for copy, c in zip(copies, changing, strict=True):
-                copy.args = (copy.args[0], self.of(c.args[1]))
+                copy.args = (copy.args[0], copy if ended else self.of(c.args[1]))
             assert old.condition is not None
-            node.condition = self.of(old.condition)
+            node.condition = e.const(False, BOOL) if ended else self.of(old.condition)
         self.finish_loop(node, old, {c.id: copy for c, copy in zip(changing, copies, strict=True)})
 
     def drop_constant_carries(self, old: Loop) -> None:
@@ -135,6 +137,8 @@ class Rebuilder:
         """Append a copied loop and map the values that leave it."""
         self.e.append_node(node)
         self.touch_all()
+        if node.body.terminated:
+            self.e.region.terminated = True
         for exit_value in old.exits:
             carry = exit_value.args[0]
             copy = copies.get(carry.id)

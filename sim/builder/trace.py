@@ -7,6 +7,7 @@ the join, carry and exit values that the variables need.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from sim.builder.ir import Counted, Graph, If, Loop, Region, Value
 from sim.builder.types import BOOL, I32, Type
 from sim.program import SourceLine
 
-_HERE = str(Path(__file__).parent)
+_HERE = (str(Path(__file__).parent), contextlib.__file__)  #: frames that are no kernel's
 
 
 class Slot:
@@ -198,9 +199,12 @@ class Tracer(Emitter):
             raise self.error(f"k.{what}() without a k.if_() before it in the same block")
         moved = scope.region.items[chain.ends_at :]
         del scope.region.items[chain.ends_at :]
-        if scope.env != chain.after or any(not isinstance(item, Value) for item in moved):
+        changed = any(
+            value is not chain.after.get(slot) and value is not scope.carried.get(slot) for slot, value in scope.env.items()
+        )
+        if changed or any(not isinstance(item, Value) for item in moved):
             raise self.error(f"k.{what}() must directly follow its k.if_ or k.elif_ block")
-        scope.env = dict(chain.before)
+        scope.env = {**scope.carried, **chain.before}
         for node, _ in chain.levels:
             for join in node.joins:
                 join.owner = None

@@ -203,15 +203,18 @@ class _Counted:
         self.state = list(carries)
         with self.owner.inside(node.body):
             after = self._rounds(index, copies)
-            index.args = (start, after)
+            ended = node.body.terminated
+            index.args = (start, index if ended else after)
             for carry, value in zip(carries, self.state, strict=True):
                 carry.args = (carry.args[0], value)
             remaining = None
             if counter is not None:
                 remaining = e.add(counter, e.i32(-copies))
-                counter.args = (counter.args[0], remaining)
-            node.condition = again(after, remaining)
+                counter.args = (counter.args[0], counter if ended else remaining)
+            node.condition = e.const(False, BOOL) if ended else again(after, remaining)
         e.append_node(node)
+        if ended:
+            e.region.terminated = True
         self.owner.touch_all()
         self.state = [e.exit_value(node, c) for c in carries]
         end = e.exit_value(node, index)
