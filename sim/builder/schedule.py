@@ -293,6 +293,8 @@ class _MemoryOrder:
                     owner._edge(j, k, 1)
             if m.op is Op.BSSY and self.fence >= 0:
                 owner._edge(self.fence, k, 1)
+            if m.op is Op.EXIT:  # a guarded one may stand inside a block
+                self._set_fence(k)
             return
         if m.op in _FENCES:
             everything = m.op is Op.BSYNC
@@ -300,10 +302,7 @@ class _MemoryOrder:
                 owner._edge(j, k, 1)
             if self.fence >= 0:
                 owner._edge(self.fence, k, 1)
-            self.fence = k
-            self.since = []
-            for pending in (*self.stores.values(), *self.loads.values()):
-                pending.clear()
+            self._set_fence(k)
             return
         if self.fence >= 0 and owner.code[self.fence].op is Op.BSYNC:
             owner._edge(self.fence, k, 1)
@@ -317,6 +316,12 @@ class _MemoryOrder:
             self._access(k, Space.GLOBAL, False)
         elif m.cls is TimingClass.LOAD_STORE:
             self._access(k, m.space, m.op not in (Op.LD, Op.LDSM))
+
+    def _set_fence(self, k: int) -> None:
+        self.fence = k
+        self.since = []
+        for pending in (*self.stores.values(), *self.loads.values()):
+            pending.clear()
 
     def _access(self, k: int, space: Space, stores: bool) -> None:
         owner = self.owner
