@@ -24,7 +24,7 @@ if COMPILED:
 
     from llvmlite import ir
     from numba import types
-    from numba.core.caching import UserWideCacheLocator, _CacheLocator  # noqa: F401
+    from numba.core.caching import IndexDataCacheFile
     from numba.extending import intrinsic
 
     _HERE = Path(__file__).parent
@@ -51,12 +51,16 @@ if COMPILED:
         def wrap(f: Any) -> Any:
             dispatcher = numba.njit(nogil=True, error_model="numpy", boundscheck=None, **options)(f)
             dispatcher.enable_caching()
-            # A function is stale when any compiled source changed, not only its own file:
-            # Numba's own stamp sees only the file that defines the function.
-            locator = dispatcher._cache._impl._locator
-            locator.get_source_stamp = lambda: SOURCE_DIGEST
+            # A function is stale when any compiled source changed, not only its own file, which is
+            # all that Numba's stamp sees: so each state of the sources has a cache folder of its own.
             cache = dispatcher._cache
-            cache._cache_file._source_stamp = SOURCE_DIGEST
+            cache._cache_path = str(Path(cache._cache_path) / f"tailwave-{SOURCE_DIGEST}")
+            Path(cache._cache_path).mkdir(parents=True, exist_ok=True)
+            cache._cache_file = IndexDataCacheFile(
+                cache_path=cache._cache_path,
+                filename_base=cache._impl.filename_base,
+                source_stamp=SOURCE_DIGEST,
+            )
             resolve = dispatcher.get_call_template
             dispatcher.get_call_template = lambda args, kws: resolve(
                 tuple(_general(t) for t in args), {k: _general(t) for k, t in kws.items()}
@@ -64,6 +68,10 @@ if COMPILED:
             return dispatcher
 
         return wrap if function is None else wrap(function)
+
+    def inner(function: Any = None, /, **options: Any) -> Any:
+        """`jit` for functions that only compiled code calls: they need no way in from Python."""
+        return jit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
     def _cast(source: Any, target: Any, llvm: Any) -> Any:
         def cast(typingctx: Any, x: Any) -> Any:
@@ -96,6 +104,8 @@ else:
     def jit(function: Any = None, /, **options: Any) -> Any:
         """The function itself: no compiler here."""
         return (lambda f: f) if function is None else function
+
+    inner = jit
 
     def bits_to_f32(x: Any) -> Any:
         return np.uint32(x).view(np.float32)

@@ -272,7 +272,7 @@ class Device:
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:
         launch = engine.launch
-        per_sm = engine.arrays.sm.copy()
+        per_sm = np.array(engine.arrays.sm)
         per_sm[:, layout_tick_columns()] //= layout.TICK
         blocks = engine.blocks.copy()
         blocks[:, 1:] -= begin
@@ -285,8 +285,8 @@ class Device:
             shared_dynamic_bytes=launch.shared_bytes,
             cycles=end - begin,
             launch_cycles=end - begin - active,
-            inst=engine.arrays.inst.sum(axis=0),
-            stall=engine.arrays.stall.sum(axis=0),
+            inst=engine.shared.inst.sum(axis=0),
+            stall=engine.shared.stall.sum(axis=0),
             sm=per_sm,
             mem=self.memory.counts(),
             dram_channel_busy=self.memory.channel_busy(),

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.core import chip, layout, sm
 from sim.core.execute import contexts
-from sim.core.layout import Dispatch, Requests, Shared, SmArrays, ticks
-from sim.counters import SM_COLUMNS, Inst, Stall
-from sim.isa import PREDICATES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
+from sim.core.layout import Dispatch, Requests, Shared, ticks
+from sim.counters import Inst, Stall
+from sim.isa import WARP_SIZE, Col, Op, Pipe, Space, TimingClass
 from sim.launch import Launch
 from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy
@@ -179,73 +180,22 @@ def configuration(
     return cfg
 
 
-def sm_arrays(
-    cfg: npt.NDArray[np.int64], program: Program, sms: int, slots: int, *, record: bool
-) -> SmArrays:
-    """Fresh state of all SMs. Arrays of zeros take memory only where they are used."""
-    warps = int(cfg[layout.C_SUBCORES] * cfg[layout.C_SLOTS])
-    subcores = int(cfg[layout.C_SUBCORES])
-    resident = slots * int(cfg[layout.C_WARPS])
-    rows = int(cfg[layout.C_REGISTER_ROWS])
-    n = len(program.instructions)
-    zeros = np.zeros
-    i64 = np.int64
-    shared = zeros((sms, max(slots * int(cfg[layout.C_SHARED_BYTES]), 16)), np.uint8)
-    sc = zeros((sms, subcores, layout.SC_COLUMNS), i64)
-    sv = zeros((sms, layout.SV_COLUMNS), i64)
-    sv[:, layout.SV_NEXT] = layout.NEVER
-    sc[:, :, layout.SC_NEXT] = layout.NEVER
+def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> npt.NDArray[Any]:
+    """Fresh state of all SMs; memory is taken only where it is used."""
+    st = np.zeros(sms, layout.SM_RECORD).view(np.recarray)
+    st.wake[:] = layout.NEVER
+    st.sv[:, layout.SV_NEXT] = layout.NEVER
+    st.sc[:, :, layout.SC_NEXT] = layout.NEVER
     entries = int(cfg[layout.C_ENTRIES])
-    en = zeros((sms, entries, layout.E_COLUMNS), i64)
-    en[:, :, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
-    nodes = zeros((sms, layout.MAX_NODES, 2), i64)
-    nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
+    st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
+    st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
     lines = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
-    l1 = zeros((sms, lines, layout.L_COLUMNS), i64)
-    l1[:, :, layout.L_TAG] = -1
-    l1[:, :, layout.L_FILL :] = layout.NEVER
-    code_l0 = np.full((sms, subcores, int(cfg[layout.C_CODE_L0_LINES]), 2), -1, i64)
-    code_l1 = np.full((sms, int(cfg[layout.C_CODE_L1_LINES]), 2), -1, i64)
-    records = STEP_CYCLES * subcores + 8 if record else 1
-    return SmArrays(
-        U=zeros((sms, int(cfg[layout.C_SHARED_ROWS]) + resident * program.rows_per_warp, WARP_SIZE), np.uint32),
-        preds=zeros((sms, warps, PREDICATES), i64),
-        ws=zeros((sms, warps, layout.W_COLUMNS), i64),
-        wake=np.full((sms, subcores, int(cfg[layout.C_SLOTS])), layout.NEVER, i64),
-        sp=zeros((sms, warps, layout.MAX_SPLITS, layout.SP_COLUMNS), i64),
-        cb=zeros((sms, warps, 16), i64),
-        ready=zeros((sms, resident, rows + 32), i64),
-        kind=zeros((sms, resident, rows + 32), i64),
-        war=zeros((sms, resident, rows + 32), i64),
-        sb=zeros((sms, warps, 6, layout.SB_COLUMNS), i64),
-        ag=zeros((sms, warps, layout.MAX_GROUPS, 2), i64),
-        bs=zeros((sms, slots, layout.B_COLUMNS), i64),
-        br=zeros((sms, slots, 16, 2), i64),
-        sc=sc,
-        sv=sv,
-        en=en,
-        nodes=nodes,
-        rq=zeros((sms, layout.RING, layout.R_COLUMNS), i64),
-        l1=l1,
-        code_l0=code_l0,
-        code_l1=code_l1,
-        constant=zeros((sms, 1 + PARAM_BANK_BYTES // 32), i64),
-        s8=shared,
-        inst=zeros((sms, n, len(Inst)), i64),
-        stall=zeros((sms, n, len(Stall)), i64),
-        sm=zeros((sms, SM_COLUMNS), i64),
-        sg=zeros((sms, layout.MAX_STRONG, layout.G_COLUMNS), i64),
-        sg_done=zeros(sms, i64),
-        sg_data=zeros((sms, layout.MAX_STRONG, 4, WARP_SIZE), i64),
-        atomic_work=zeros((sms, 4, WARP_SIZE), i64),
-        words=zeros((sms, 32, 32), i64),
-        trace=zeros((sms, records, layout.T_COLUMNS), i64),
-        trace_addr=zeros((sms, records, 2 * WARP_SIZE), i64),
-        er=zeros((sms, layout.ER_COLUMNS), i64),
-        ctx=contexts(sms, (i.op for i in program.instructions)),
-        scratch=zeros((sms, 8, 64), i64),
-        seen=zeros((sms, n, 2), i64),
-    )
+    st.l1[:, :lines, layout.L_TAG] = -1
+    st.l1[:, :lines, layout.L_FILL :] = layout.NEVER
+    st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
+    st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
+    st.ctx[:] = contexts(1, {i.op for i in program.instructions})
+    return st
 
 
 @dataclass(frozen=True)
@@ -273,7 +223,7 @@ class Engine:
     profile: Profile
     launch: Launch
     memory: MemorySystem
-    arrays: SmArrays
+    arrays: npt.NDArray[Any]  #: a `layout.SM_RECORD` an SM
     shared: Shared
     dispatch: Dispatch
     requests: Requests
@@ -289,7 +239,7 @@ class Engine:
 
     def step(self, t0: int, t1: int) -> int:
         """Advance from cycle `t0` to `t1`; returns the cycle at which to step next, `layout.NEVER` at a deadlock."""
-        sms = len(self.arrays.sv)
+        sms = len(self.arrays)
         if self.pool is None:
             sm.run_sms(self.arrays, self.shared, 0, sms, t0, t1)
         else:
@@ -319,12 +269,12 @@ class Engine:
     def error(self) -> npt.NDArray[np.int64] | None:
         """The first error, by SM, or None."""
         bad = np.flatnonzero(self.arrays.er[:, layout.ER_CODE])
-        return self.arrays.er[bad[0]] if len(bad) else None
+        return np.asarray(self.arrays.er[bad[0]]) if len(bad) else None
 
     def _keep_records(self) -> None:
         for m in np.flatnonzero(self.arrays.sv[:, layout.SV_TRACE]):
             n = int(self.arrays.sv[m, layout.SV_TRACE])
-            self.records.append((self.arrays.trace[m, :n].copy(), self.arrays.trace_addr[m, :n].copy()))
+            self.records.append((self.shared.trace[m, :n].copy(), self.shared.trace_addr[m, :n].copy()))
             self.arrays.sv[m, layout.SV_TRACE] = 0
 
 
@@ -358,12 +308,22 @@ def make_engine(
     )
     cfg[layout.C_RECORD] = int(record)
     cfg[layout.C_REPLAY] = int(recording is not None)
-    arrays = sm_arrays(cfg, program, sms, slots, record=record)
-    arrays.U[:, : cfg[layout.C_SHARED_ROWS]] = program.shared_row_values({0: bank})
+    shared_rows = program.shared_row_values({0: bank})
+    rows = len(shared_rows) + slots * occupancy.warps_per_block * program.rows_per_warp
+    registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
+    registers[:, : len(shared_rows)] = shared_rows
+    n = len(program.instructions)
+    records = STEP_CYCLES * profile.core.subcores + 8 if record else 1
     tape = recording or NO_RECORDING
     starts = np.array([a for a, _ in allocations] or [0], np.int64)
     ends = np.array([b for _, b in allocations] or [0], np.int64)
     common = Shared(
+        U=registers,
+        inst=np.zeros((sms, n, len(Inst)), np.int64),
+        stall=np.zeros((sms, n, len(Stall)), np.int64),
+        seen=np.zeros((sms, n, 2), np.int64),
+        trace=np.zeros((sms, records, layout.T_COLUMNS), np.int64),
+        trace_addr=np.zeros((sms, records, 2 * WARP_SIZE), np.int64),
         cfg=cfg,
         tc=timing_table(profile),
         code=program.decoded.code,
@@ -391,7 +351,7 @@ def make_engine(
         profile=profile,
         launch=launch,
         memory=memory,
-        arrays=arrays,
+        arrays=sm_records(cfg, sms, program),
         shared=common,
         dispatch=Dispatch(
             state, np.zeros((sms, slots), np.int64), np.zeros((sms, slots), np.int64), np.ones((sms, slots), np.int64)

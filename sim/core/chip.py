@@ -1,12 +1,12 @@
 """Between two time steps: packets to the memory system and back, atomics, and new blocks.
 
 All of it runs in one order that does not depend on how the SMs were stepped:
-packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free, SM, slot).
+packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free, slot, SM).
 """
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.exec_atomic import ADDRESS, apply_atomic, scatter_result
 from sim.core.exec_memory import load
 from sim.core.layout import (
@@ -45,6 +45,7 @@ from sim.core.layout import (
     SV_PACKETS,
     SV_SENT,
     SV_STRONG,
+    SV_STRONG_DONE,
     TICK,
 )
 from sim.core.lsu import settle
@@ -56,22 +57,23 @@ OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
 
 
 @jit
-def collect(a, q, t1):
+def collect(st, q, t1):
     """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many."""
     total = 0
-    for m in range(a.sv.shape[0]):
-        sent = a.sv[m, SV_SENT]
+    for m in range(len(st)):
+        a = st[m]
+        sent = a.sv[SV_SENT]
         n = 0
-        while sent + n < a.sv[m, SV_PACKETS] and n < q.time.shape[1]:
+        while sent + n < a.sv[SV_PACKETS] and n < q.time.shape[1]:
             k = (sent + n) % RING
-            if a.rq[m, k, R_TIME] >= t1:
+            if a.rq[k, R_TIME] >= t1:
                 break
-            q.time[m, n] = a.rq[m, k, R_TIME]
-            q.line[m, n] = a.rq[m, k, R_LINE]
-            q.sectors[m, n] = a.rq[m, k, R_SECTORS]
-            q.kind[m, n] = a.rq[m, k, R_KIND]
-            q.ops[m, n] = a.rq[m, k, R_OPS]
-            q.asked[m, n] = a.rq[m, k, R_BYTES]
+            q.time[m, n] = a.rq[k, R_TIME]
+            q.line[m, n] = a.rq[k, R_LINE]
+            q.sectors[m, n] = a.rq[k, R_SECTORS]
+            q.kind[m, n] = a.rq[k, R_KIND]
+            q.ops[m, n] = a.rq[k, R_OPS]
+            q.asked[m, n] = a.rq[k, R_BYTES]
             n += 1
         q.n[m] = n
         total += n
@@ -79,89 +81,91 @@ def collect(a, q, t1):
 
 
 @jit
-def deliver(a, s, q):
+def deliver(st, s, q):
     """Hand the memory system's answers back to the SMs."""
-    for m in range(a.sv.shape[0]):
+    for m in range(len(st)):
         n = q.n[m]
         if n:
-            sent = a.sv[m, SV_SENT]
+            sent = st[m].sv[SV_SENT]
             for j in range(n):
-                a.rq[m, (sent + j) % RING, R_DONE] = q.done[m, j]
-            settle(a, s, m, n)
+                st[m].rq[(sent + j) % RING, R_DONE] = q.done[m, j]
+            settle(st[m], s, m, n)
 
 
-@jit
-def perform_strong(a, s, m, k):
+@inner
+def perform_strong(st, s, m, k):
     """Perform the k-th kept strong access of SM `m` on global memory."""
-    head = a.sg[m, k]
+    a = st[m]
+    head = a.sg[k]
     pc, base, mask = head[G_PC], head[G_BASE], head[G_MASK]
-    data = a.sg_data[m, k]
+    data = a.sg_data[k]
     op = s.code[pc, COL_OP]
     if op == OP_LD:
-        load(s.code, pc, a.U[m], base, mask, data[ADDRESS], GLOBAL_BASE, s.g8)
+        load(s.code, pc, s.U[m], base, mask, data[ADDRESS], GLOBAL_BASE, s.g8)
         return
     apply_atomic(s.code[pc, COL_X], s.code[pc, COL_WIDTH], mask, data, GLOBAL_BASE, s.g8)
     if op == OP_ATOM:
-        scatter_result(s.code, pc, a.U[m], base, mask, data)
+        scatter_result(s.code, pc, s.U[m], base, mask, data)
 
 
 @jit
-def commit(a, s, t0, t1):
+def commit(st, s, t0, t1):
     """Perform the strong accesses that reached L2 before `t1`, by (cycle, SM, order of issue)."""
-    sms = a.sv.shape[0]
+    sms = len(st)
     for m in range(sms):
-        a.sg_done[m] = 0
+        st[m].sv[SV_STRONG_DONE] = 0
     earliest = NEVER
     for m in range(sms):
-        if a.sv[m, SV_STRONG] > 0:
-            earliest = min(earliest, a.sg[m, 0, G_TIME])
+        if st[m].sv[SV_STRONG] > 0:
+            earliest = min(earliest, st[m].sg[0, G_TIME])
     if earliest >= t1:
         return
     for t in range(min(t0, earliest), t1):
         for m in range(sms):
-            while a.sg_done[m] < a.sv[m, SV_STRONG] and a.sg[m, a.sg_done[m], G_TIME] <= t:
+            while st[m].sv[SV_STRONG_DONE] < st[m].sv[SV_STRONG] and st[m].sg[st[m].sv[SV_STRONG_DONE], G_TIME] <= t:
                 if not s.cfg[C_REPLAY]:
-                    perform_strong(a, s, m, a.sg_done[m])
-                a.sg_done[m] += 1
+                    perform_strong(st, s, m, st[m].sv[SV_STRONG_DONE])
+                st[m].sv[SV_STRONG_DONE] += 1
     for m in range(sms):
-        done, n = a.sg_done[m], a.sv[m, SV_STRONG]
+        a = st[m]
+        done, n = a.sv[SV_STRONG_DONE], a.sv[SV_STRONG]
         for k in range(done, n):
             for c in range(G_COLUMNS):
-                a.sg[m, k - done, c] = a.sg[m, k, c]
+                a.sg[k - done, c] = a.sg[k, c]
             for row in range(4):
                 for i in range(32):
-                    a.sg_data[m, k - done, row, i] = a.sg_data[m, k, row, i]
-        a.sv[m, SV_STRONG] = n - done
+                    a.sg_data[k - done, row, i] = a.sg_data[k, row, i]
+        a.sv[SV_STRONG] = n - done
 
 
 @jit
-def note_ended(a, d, blocks):
+def note_ended(st, d, blocks):
     """Write down the blocks that ended in this step and free their slots."""
     slots = d.state[D_SLOTS]
-    for m in range(a.sv.shape[0]):
-        if a.sv[m, SV_EVENTS] == 0:
+    for m in range(len(st)):
+        if st[m].sv[SV_EVENTS] == 0:
             continue
         for b in range(slots):
-            if d.busy[m, b] and a.bs[m, b, B_LIVE] == 0:
-                block = a.bs[m, b, B_ID]
+            if d.busy[m, b] and st[m].bs[b, B_LIVE] == 0:
+                block = st[m].bs[b, B_ID]
                 blocks[block, 0] = m
-                blocks[block, 1] = a.bs[m, b, B_START]
-                blocks[block, 2] = a.bs[m, b, B_END]
+                blocks[block, 1] = st[m].bs[b, B_START]
+                blocks[block, 2] = st[m].bs[b, B_END]
                 d.busy[m, b] = 0
-                d.free[m, b] = a.bs[m, b, B_END] + d.state[D_TURNAROUND]
+                d.free[m, b] = st[m].bs[b, B_END] + d.state[D_TURNAROUND]
                 d.state[D_ENDED] += 1
-        a.sv[m, SV_EVENTS] = 0
+        st[m].sv[SV_EVENTS] = 0
 
 
 @jit
-def assign(a, s, d, t1):
+def assign(st, s, d, t1):
     """Give free slots to the next blocks, in the order in which the slots became free.
 
     Over the whole device blocks start at a bounded rate: faster while slots are
     filled for the first time, slower when a block follows another.
     """
     slots = d.state[D_SLOTS]
-    sms = a.sv.shape[0]
+    sms = len(st)
     while d.state[D_NEXT] < d.state[D_BLOCKS]:
         best = NEVER
         sm = -1
@@ -180,16 +184,16 @@ def assign(a, s, d, t1):
         start = max(tick // TICK + d.state[D_START], t1)
         d.busy[sm, slot] = 1
         d.fresh[sm, slot] = 0
-        start_block(a, s, sm, slot, d.state[D_NEXT], start)
+        start_block(st[sm], s, sm, slot, d.state[D_NEXT], start)
         d.state[D_NEXT] += 1
 
 
 @jit
-def next_event(a, t1):
+def next_event(st, t1):
     """The earliest cycle from `t1` on at which an SM or a packet needs attention."""
     soonest = NEVER
-    for m in range(a.sv.shape[0]):
-        soonest = min(soonest, a.sv[m, SV_NEXT])
-        if a.sv[m, SV_PACKETS] > a.sv[m, SV_SENT]:
-            soonest = min(soonest, a.rq[m, a.sv[m, SV_SENT] % RING, R_TIME])
+    for m in range(len(st)):
+        soonest = min(soonest, st[m].sv[SV_NEXT])
+        if st[m].sv[SV_PACKETS] > st[m].sv[SV_SENT]:
+            soonest = min(soonest, st[m].rq[st[m].sv[SV_SENT] % RING, R_TIME])
     return max(soonest, t1)

@@ -6,7 +6,7 @@ over) read as "ask again at the end of the step"; by then they are known.
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -64,31 +64,31 @@ OP_DEPBAR = int(Op.DEPBAR)
 def send(a, m, time, line, sectors, kind, ops, asked, l1):
     """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring."""
     sv = a.sv
-    n = sv[m, SV_PACKETS]
+    n = sv[SV_PACKETS]
     k = n % RING
-    time = max(time, sv[m, SV_LAST_PACKET])
-    sv[m, SV_LAST_PACKET] = time
+    time = max(time, sv[SV_LAST_PACKET])
+    sv[SV_LAST_PACKET] = time
     rq = a.rq
-    rq[m, k, R_TIME] = time
-    rq[m, k, R_LINE] = line
-    rq[m, k, R_SECTORS] = sectors
-    rq[m, k, R_KIND] = kind
-    rq[m, k, R_OPS] = ops
-    rq[m, k, R_BYTES] = asked
-    rq[m, k, R_WAITERS] = -1
-    rq[m, k, R_L1] = l1
-    rq[m, k, R_DONE] = NEVER
-    sv[m, SV_PACKETS] = n + 1
+    rq[k, R_TIME] = time
+    rq[k, R_LINE] = line
+    rq[k, R_SECTORS] = sectors
+    rq[k, R_KIND] = kind
+    rq[k, R_OPS] = ops
+    rq[k, R_BYTES] = asked
+    rq[k, R_WAITERS] = -1
+    rq[k, R_L1] = l1
+    rq[k, R_DONE] = NEVER
+    sv[SV_PACKETS] = n + 1
     return k
 
 
 @jit(inline="always")
 def ring_room(a, m):
     """Packets that still fit into the ring."""
-    return RING - (a.sv[m, SV_PACKETS] - a.sv[m, SV_SENT])
+    return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])
 
 
-@jit
+@inner
 def fetch(a, s, m, sub, line, t):
     """When instruction line `line` is in the sub-core's L0.
 
@@ -98,24 +98,24 @@ def fetch(a, s, m, sub, line, t):
     """
     cfg = s.cfg
     l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
-    if a.code_l0[m, sub, line % l0, 0] != line:
+    if a.code_l0[sub, line % l0, 0] != line:
         lines = (cfg[C_INSTRUCTIONS] + cfg[C_CODE_LINE] - 1) // cfg[C_CODE_LINE]
         for k in range(line, min(line + cfg[C_CODE_PREFETCH], lines - 1) + 1):
-            if a.code_l1[m, k % l1, 0] != k:
-                a.code_l1[m, k % l1, 0] = k
-                a.code_l1[m, k % l1, 1] = t + cfg[C_CODE_L1_MISS]
-            if a.code_l0[m, sub, k % l0, 0] != k:
-                a.code_l0[m, sub, k % l0, 0] = k
-                a.code_l0[m, sub, k % l0, 1] = max(t + cfg[C_CODE_L0_MISS], a.code_l1[m, k % l1, 1])
-    return a.code_l0[m, sub, line % l0, 1]
+            if a.code_l1[k % l1, 0] != k:
+                a.code_l1[k % l1, 0] = k
+                a.code_l1[k % l1, 1] = t + cfg[C_CODE_L1_MISS]
+            if a.code_l0[sub, k % l0, 0] != k:
+                a.code_l0[sub, k % l0, 0] = k
+                a.code_l0[sub, k % l0, 1] = max(t + cfg[C_CODE_L0_MISS], a.code_l1[k % l1, 1])
+    return a.code_l0[sub, line % l0, 1]
 
 
 @jit(inline="always")
 def constant(a, s, m, line, t):
     """When constant line `line` is in the SM's constant cache; the launch has left it in L2."""
-    if a.constant[m, line] == 0:
-        a.constant[m, line] = t + s.cfg[C_CONSTANT_MISS]
-    return a.constant[m, line]
+    if a.constant[line] == 0:
+        a.constant[line] = t + s.cfg[C_CONSTANT_MISS]
+    return a.constant[line]
 
 
 @jit(inline="always")
@@ -126,9 +126,9 @@ def dependences(a, s, m, w, pc, t):
     group = s.pipe_group[s.code[pc, COL_CLASS]]
     for k in range(1, s.deps[pc, 0] + 1):
         r = s.deps[pc, k]
-        when = a.ready[m, w, r]
+        when = a.ready[w, r]
         if when >= until:
-            made = a.kind[m, w, r]
+            made = a.kind[w, r]
             if made >= KIND_PIPE and made // KIND_PIPE != group:
                 when += s.cfg[C_CROSS_PIPE]
             if when > until:
@@ -136,8 +136,8 @@ def dependences(a, s, m, w, pc, t):
                 reason = made % KIND_PIPE
     d = s.code[pc, COL_D]
     for r in range(d, d + s.code[pc, COL_ND]):
-        if r < s.cfg[C_REGISTER_ROWS] and a.war[m, w, r] > until:
-            until = a.war[m, w, r]
+        if r < s.cfg[C_REGISTER_ROWS] and a.war[w, r] > until:
+            until = a.war[w, r]
             reason = SHORT_SCOREBOARD
     return until, reason
 
@@ -149,10 +149,10 @@ def barriers_waited(a, m, w, mask, t):
     reason = WAIT
     for b in range(6):
         if (mask >> b) & 1:
-            when = NEVER if a.sb[m, w, b, SB_PENDING] > 0 else a.sb[m, w, b, SB_TIME]
+            when = NEVER if a.sb[w, b, SB_PENDING] > 0 else a.sb[w, b, SB_TIME]
             if when > until:
                 until = when
-                reason = a.sb[m, w, b, SB_REASON]
+                reason = a.sb[w, b, SB_REASON]
     return until, reason
 
 
@@ -160,34 +160,34 @@ def barriers_waited(a, m, w, mask, t):
 def copies_waited(a, m, w, left, t):
     """When all but the `left` youngest committed groups of asynchronous copies are complete."""
     until = t
-    youngest = a.ws[m, w, W_GROUP]
+    youngest = a.ws[w, W_GROUP]
     for g in range(max(0, youngest - MAX_GROUPS + 1), youngest - left):
         at = g % MAX_GROUPS
-        when = NEVER if a.ag[m, w, at, AG_LEFT] > 0 else a.ag[m, w, at, AG_TIME]
+        when = NEVER if a.ag[w, at, AG_LEFT] > 0 else a.ag[w, at, AG_TIME]
         until = max(until, when)
     return until
 
 
-@jit
+@inner
 def waits(a, s, m, sub, w, t):
     """What a warp's next instruction waits for of its own: (cycle, stall reason); cycle <= t: nothing."""
     ws = a.ws
-    if ws[m, w, W_REDIRECT] > t:
-        return ws[m, w, W_REDIRECT], BRANCH_RESOLVING
-    pc = ws[m, w, W_PC]
+    if ws[w, W_REDIRECT] > t:
+        return ws[w, W_REDIRECT], BRANCH_RESOLVING
+    pc = ws[w, W_PC]
     line = pc // s.cfg[C_CODE_LINE]
-    if line != ws[m, w, W_LINE]:
+    if line != ws[w, W_LINE]:
         when = fetch(a, s, m, sub, line, t)
         if when > t:
             return when, NO_INSTRUCTION
-        ws[m, w, W_LINE] = line
+        ws[w, W_LINE] = line
     if s.constant_line[pc] >= 0 :
         when = constant(a, s, m, s.constant_line[pc], t)
         if when > t:
             return when, IMC_MISS
     if s.cfg[C_HAS_CONTROL]:
-        if ws[m, w, W_STALL] > t:
-            return ws[m, w, W_STALL], WAIT
+        if ws[w, W_STALL] > t:
+            return ws[w, W_STALL], WAIT
         until, reason = barriers_waited(a, m, w, s.code[pc, COL_WAIT], t)
     else:
         until, reason = dependences(a, s, m, w, pc, t)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.access import popcount
 from sim.core.control import converge, leave, put_aside, take_runnable
 from sim.core.execute import execute
@@ -117,19 +117,19 @@ def results_at(a, s, m, w, pc, t, time, reason):
     kind = reason + KIND_PIPE * s.pipe_group[s.code[pc, COL_CLASS]]
     for r in range(d, d + s.code[pc, COL_ND]):
         if r < registers:
-            a.ready[m, w, r] = time
-            a.kind[m, w, r] = kind
+            a.ready[w, r] = time
+            a.kind[w, r] = kind
     for p in (s.code[pc, COL_PD], s.code[pc, COL_PE]):
         if p & 7 != PT:
-            a.ready[m, w, registers + p] = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
-            a.kind[m, w, registers + p] = kind
-            a.ready[m, w, registers + 16 + p] = time
-            a.kind[m, w, registers + 16 + p] = reason
+            a.ready[w, registers + p] = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
+            a.kind[w, registers + p] = kind
+            a.ready[w, registers + 16 + p] = time
+            a.kind[w, registers + 16 + p] = reason
     if s.cfg[C_HAS_CONTROL]:
         barrier = s.code[pc, COL_WBAR]
         if barrier < 6:
-            a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
-            a.sb[m, w, barrier, SB_REASON] = reason
+            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+            a.sb[w, barrier, SB_REASON] = reason
 
 
 @jit(inline="always")
@@ -137,20 +137,20 @@ def take_pipe(a, s, m, sub, cls, t):
     """Occupy the class's pipe (or its alternate, if that is free sooner) from cycle `t`."""
     pipe, other = s.tc[cls, TC_PIPE], s.tc[cls, TC_ALTERNATE]
     sc = a.sc
-    if other >= 0 and sc[m, sub, SC_PIPES + other] < sc[m, sub, SC_PIPES + pipe]:
+    if other >= 0 and sc[sub, SC_PIPES + other] < sc[sub, SC_PIPES + pipe]:
         pipe = other
-    sc[m, sub, SC_PIPES + pipe] = max(t * TICK, sc[m, sub, SC_PIPES + pipe]) + s.tc[cls, TC_INTERVAL]
-    a.sm[m, PIPE + pipe] += s.tc[cls, TC_INTERVAL]
+    sc[sub, SC_PIPES + pipe] = max(t * TICK, sc[sub, SC_PIPES + pipe]) + s.tc[cls, TC_INTERVAL]
+    a.sm[PIPE + pipe] += s.tc[cls, TC_INTERVAL]
 
 
 @jit(inline="always")
 def context(a, s, m, w, t):
     """What special registers read, in the order of `core.context.Ctx`."""
-    ctx, cfg, b = a.ctx[m], s.cfg, a.ws[m, w, W_SLOT]
-    ctx[0] = a.ws[m, w, W_INDEX]
-    ctx[1] = a.bs[m, b, B_X]
-    ctx[2] = a.bs[m, b, B_Y]
-    ctx[3] = a.bs[m, b, B_Z]
+    ctx, cfg, b = a.ctx, s.cfg, a.ws[w, W_SLOT]
+    ctx[0] = a.ws[w, W_INDEX]
+    ctx[1] = a.bs[b, B_X]
+    ctx[2] = a.bs[b, B_Y]
+    ctx[3] = a.bs[b, B_Z]
     ctx[4] = cfg[C_BLOCK_X]
     ctx[5] = cfg[C_BLOCK_Y]
     ctx[6] = cfg[C_BLOCK_Z]
@@ -163,46 +163,46 @@ def context(a, s, m, w, t):
     return ctx
 
 
-@jit
+@inner
 def release(a, s, m, b, barrier, time):
     """All threads of block slot `b` have arrived at `barrier`: its warps go on at `time`."""
     ws, subcores = a.ws, s.cfg[C_SUBCORES]
-    a.br[m, b, barrier, BR_ARRIVED] = 0
+    a.br[b, barrier, BR_ARRIVED] = 0
     for i in range(s.cfg[C_WARPS]):
         w = b * s.cfg[C_WARPS] + i
-        if ws[m, w, W_STATE] != W_LIVE:
+        if ws[w, W_STATE] != W_LIVE:
             continue
-        for k in range(ws[m, w, W_SPLITS]):
-            if a.sp[m, w, k, SP_WAIT] == SP_AT_BARRIER + barrier:
-                a.sp[m, w, k, SP_WAIT] = SP_RUNNABLE
-        if ws[m, w, W_MASK] == 0 and take_runnable(a, m, w):
+        for k in range(ws[w, W_SPLITS]):
+            if a.sp[w, k, SP_WAIT] == SP_AT_BARRIER + barrier:
+                a.sp[w, k, SP_WAIT] = SP_RUNNABLE
+        if ws[w, W_MASK] == 0 and take_runnable(a, m, w):
             sub, slot = w % subcores, w // subcores
-            a.wake[m, sub, slot] = time
-            a.sc[m, sub, SC_NEXT] = min(a.sc[m, sub, SC_NEXT], time)
+            a.wake[sub, slot] = time
+            a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], time)
 
 
-@jit
+@inner
 def check_barriers(a, s, m, b, t):
     """Release the barriers of block slot `b` at which every thread that has not exited has arrived."""
     for barrier in range(16):
-        arrived = a.br[m, b, barrier, BR_ARRIVED]
-        if arrived > 0 and arrived >= a.bs[m, b, B_THREADS]:
-            release(a, s, m, b, barrier, max(t, a.br[m, b, barrier, BR_LAST]) + s.cfg[C_BARRIER_BASE] // TICK)
+        arrived = a.br[b, barrier, BR_ARRIVED]
+        if arrived > 0 and arrived >= a.bs[b, B_THREADS]:
+            release(a, s, m, b, barrier, max(t, a.br[b, barrier, BR_LAST]) + s.cfg[C_BARRIER_BASE] // TICK)
 
 
-@jit
+@inner
 def arrive(a, s, m, sub, slot, w, pc, lanes, t):
     """BAR.SYNC of the running part; the barrier unit takes one arrival every C_BARRIER_STEP ticks."""
     ws = a.ws
-    b = ws[m, w, W_SLOT]
+    b = ws[w, W_SLOT]
     barrier = s.code[pc, COL_Y]
-    start = max(t * TICK, a.sv[m, SV_BARRIER_FREE])
-    a.sv[m, SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
-    a.br[m, b, barrier, BR_LAST] = start // TICK
-    a.br[m, b, barrier, BR_ARRIVED] += popcount(lanes)
+    start = max(t * TICK, a.sv[SV_BARRIER_FREE])
+    a.sv[SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
+    a.br[b, barrier, BR_LAST] = start // TICK
+    a.br[b, barrier, BR_ARRIVED] += popcount(lanes)
     put_aside(a, m, w, pc + 1, lanes, SP_AT_BARRIER + barrier)
     if not take_runnable(a, m, w):
-        ws[m, w, W_PC] = pc
+        ws[w, W_PC] = pc
         sleep(a, m, sub, slot, w, BARRIER)
     check_barriers(a, s, m, b, t)
 
@@ -210,90 +210,90 @@ def arrive(a, s, m, sub, slot, w, pc, lanes, t):
 @jit(inline="always")
 def sleep(a, m, sub, slot, w, reason):
     """The warp waits for an event that other warps bring."""
-    a.ws[m, w, W_REASON] = reason
-    a.wake[m, sub, slot] = NEVER
+    a.ws[w, W_REASON] = reason
+    a.wake[sub, slot] = NEVER
 
 
-@jit
+@inner
 def finish(a, s, m, sub, slot, w, pc, t):
     """The warp's last lane has exited at `pc`: it drains."""
     ws = a.ws
-    ws[m, w, W_PC] = pc
-    ws[m, w, W_STATE] = W_DRAINING
-    ws[m, w, W_REASON] = DRAIN
-    a.wake[m, sub, slot] = max(t + s.cfg[C_EXIT], ws[m, w, W_DRAIN])
+    ws[w, W_PC] = pc
+    ws[w, W_STATE] = W_DRAINING
+    ws[w, W_REASON] = DRAIN
+    a.wake[sub, slot] = max(t + s.cfg[C_EXIT], ws[w, W_DRAIN])
 
 
-@jit
+@inner
 def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
     """EXIT of `lanes` at `pc`; the warp goes on with other lanes, or waits for a barrier, or drains."""
-    b = a.ws[m, w, W_SLOT]
-    a.bs[m, b, B_THREADS] -= popcount(lanes)
+    b = a.ws[w, W_SLOT]
+    a.bs[b, B_THREADS] -= popcount(lanes)
     if not leave(a, m, w, lanes):
-        if a.ws[m, w, W_SPLITS] == 0:
+        if a.ws[w, W_SPLITS] == 0:
             finish(a, s, m, sub, slot, w, pc, t)
         else:
-            a.ws[m, w, W_PC] = pc
+            a.ws[w, W_PC] = pc
             sleep(a, m, sub, slot, w, BARRIER)
     check_barriers(a, s, m, b, t)
 
 
-@jit
+@inner
 def issue_control(a, s, m, sub, slot, w, pc, active, on, t):
     """Branches, convergence, barriers, exit: sets the warp's next instruction."""
     ws = a.ws
     op = s.code[pc, COL_OP]
-    ws[m, w, W_PC] = pc + 1
+    ws[w, W_PC] = pc + 1
     if op == OP_BRA:
         target = s.code[pc, COL_Y]
         if on == active:
-            ws[m, w, W_PC] = target
+            ws[w, W_PC] = target
         elif on != 0:
-            a.inst[m, pc, BRANCHES_DIVERGENT] += 1
+            s.inst[m, pc, BRANCHES_DIVERGENT] += 1
             put_aside(a, m, w, target, on, SP_RUNNABLE)
-            ws[m, w, W_MASK] = active & ~on
+            ws[w, W_MASK] = active & ~on
     elif op == OP_EXIT:
         if on != 0:
             exit_lanes(a, s, m, sub, slot, w, pc, on, t)
     elif op == OP_BSSY:
-        a.cb[m, w, s.code[pc, COL_X]] = active
+        a.cb[w, s.code[pc, COL_X]] = active
     elif op == OP_BSYNC:
         if on != 0 and not converge(a, m, w, s.code[pc, COL_X], pc):
-            ws[m, w, W_PC] = pc
+            ws[w, W_PC] = pc
             sleep(a, m, sub, slot, w, BARRIER)
     elif op == OP_BREAK:
-        a.cb[m, w, s.code[pc, COL_X]] &= ~on
+        a.cb[w, s.code[pc, COL_X]] &= ~on
     elif op == OP_BAR:
         if on != 0:
             arrive(a, s, m, sub, slot, w, pc, on, t)
     elif op == OP_NANOSLEEP:
-        ws[m, w, W_REDIRECT] = t + 32
+        ws[w, W_REDIRECT] = t + 32
     elif op != OP_WARPSYNC and op != OP_YIELD:
-        a.er[m, ER_CODE] = ERROR_UNKNOWN_OPCODE
+        a.er[ER_CODE] = ERROR_UNKNOWN_OPCODE
 
 
-@jit
+@inner
 def replay_control(a, s, m, sub, slot, w, pc, on, t):
     """Control flow of a recorded warp: the record says where it goes; barriers and the end still count."""
     ws = a.ws
-    b = ws[m, w, W_SLOT]
+    b = ws[w, W_SLOT]
     op = s.code[pc, COL_OP]
-    following = ws[m, w, W_TRACE]
-    ended = following >= ws[m, w, W_TRACE_END]
+    following = ws[w, W_TRACE]
+    ended = following >= ws[w, W_TRACE_END]
     if op == OP_EXIT:
-        a.bs[m, b, B_THREADS] -= popcount(on)
+        a.bs[b, B_THREADS] -= popcount(on)
     if ended:
         finish(a, s, m, sub, slot, w, pc, t)
     elif op == OP_BAR and on != 0:
-        start = max(t * TICK, a.sv[m, SV_BARRIER_FREE])
-        a.sv[m, SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
+        start = max(t * TICK, a.sv[SV_BARRIER_FREE])
+        a.sv[SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
         barrier = s.code[pc, COL_Y]
-        a.br[m, b, barrier, BR_LAST] = start // TICK
-        a.br[m, b, barrier, BR_ARRIVED] += popcount(on)
+        a.br[b, barrier, BR_LAST] = start // TICK
+        a.br[b, barrier, BR_ARRIVED] += popcount(on)
         if s.replay[following, T_PC] == pc + 1:
             put_aside(a, m, w, pc + 1, on, SP_AT_BARRIER + barrier)
-            ws[m, w, W_MASK] = 0
-            ws[m, w, W_PC] = pc
+            ws[w, W_MASK] = 0
+            ws[w, W_PC] = pc
             sleep(a, m, sub, slot, w, BARRIER)
     if op == OP_EXIT or op == OP_BAR:
         check_barriers(a, s, m, b, t)
@@ -302,46 +302,46 @@ def replay_control(a, s, m, sub, slot, w, pc, on, t):
 @jit(inline="always")
 def record(a, s, m, w, pc, active, on):
     """Add the instruction to this step's trace records."""
-    n = a.sv[m, SV_TRACE]
-    a.trace[m, n, T_BLOCK] = a.bs[m, a.ws[m, w, W_SLOT], B_ID]
-    a.trace[m, n, T_WARP] = a.ws[m, w, W_INDEX]
-    a.trace[m, n, T_PC] = pc
-    a.trace[m, n, T_ACTIVE] = active
-    a.trace[m, n, T_ON] = on
-    a.sv[m, SV_TRACE] = n + 1
+    n = a.sv[SV_TRACE]
+    s.trace[m, n, T_BLOCK] = a.bs[a.ws[w, W_SLOT], B_ID]
+    s.trace[m, n, T_WARP] = a.ws[w, W_INDEX]
+    s.trace[m, n, T_PC] = pc
+    s.trace[m, n, T_ACTIVE] = active
+    s.trace[m, n, T_ON] = on
+    a.sv[SV_TRACE] = n + 1
 
 
-@jit
+@inner
 def issue(a, s, m, sub, slot, w, t, t1):
     """Issue the next instruction of warp `w` (sub-core `sub`, slot `slot`) in cycle `t`."""
     ws, code, cfg = a.ws, s.code, s.cfg
-    pc = ws[m, w, W_PC]
+    pc = ws[w, W_PC]
     op, cls = code[pc, COL_OP], code[pc, COL_CLASS]
     replay = cfg[C_REPLAY]
     if replay:
-        at = ws[m, w, W_TRACE]
-        ws[m, w, W_TRACE] = at + 1
+        at = ws[w, W_TRACE]
+        ws[w, W_TRACE] = at + 1
         active, on = s.replay[at, T_ACTIVE], s.replay[at, T_ON]
-        ws[m, w, W_MASK] = active
+        ws[w, W_MASK] = active
     else:
-        active = ws[m, w, W_MASK]
+        active = ws[w, W_MASK]
         guard = code[pc, COL_GUARD]
-        on = a.preds[m, w, guard & 15]
+        on = a.preds[w, guard & 15]
         on = active & (~on if guard & 16 else on)
     if cfg[C_RECORD]:
         record(a, s, m, w, pc, active, on)
-    count = a.inst[m, pc]
+    count = s.inst[m, pc]
     count[EXECUTED] += 1
     count[ISSUED] += 1
     count[THREADS] += popcount(active)
     count[THREADS_ON] += popcount(on)
-    a.stall[m, pc, SELECTED] += 1
-    ws[m, w, W_SINCE] = t + 1
-    ws[m, w, W_READY] = 0
-    ws[m, w, W_REASON] = WAIT
-    a.wake[m, sub, slot] = t + 1
+    s.stall[m, pc, SELECTED] += 1
+    ws[w, W_SINCE] = t + 1
+    ws[w, W_READY] = 0
+    ws[w, W_REASON] = WAIT
+    a.wake[sub, slot] = t + 1
     if cfg[C_HAS_CONTROL]:
-        ws[m, w, W_STALL] = t + code[pc, COL_STALL]
+        ws[w, W_STALL] = t + code[pc, COL_STALL]
     base = cfg[C_SHARED_ROWS] + w * cfg[C_ROWS]
     pipe = s.tc[cls, TC_PIPE]
     if pipe != LSU:
@@ -351,21 +351,21 @@ def issue(a, s, m, sub, slot, w, t, t1):
             issue_control(a, s, m, sub, slot, w, pc, active, on, t)
     elif op >= OP_LD and op <= OP_CCTL:
         issue_memory(a, s, m, sub, w, pc, base, on, t)
-        if a.er[m, ER_CODE] != 0:
+        if a.er[ER_CODE] != 0:
             return
-        ws[m, w, W_PC] = pc + 1
+        ws[w, W_PC] = pc + 1
     else:
         time = t + s.tc[cls, TC_LATENCY]
         if pipe == LSU:
             time = pass_shared_stage(a, s, m, sub, pc, t)
         if on != 0 and not replay and op != OP_NOP:
-            execute(code, pc, a.U[m], base, a.preds[m], w, on, context(a, s, m, w, t))
+            execute(code, pc, s.U[m], base, a.preds, w, on, context(a, s, m, w, t))
         results_at(a, s, m, w, pc, t, time, s.tc[cls, TC_REASON])
-        ws[m, w, W_PC] = pc + 1
+        ws[w, W_PC] = pc + 1
     if replay:
         replay_control(a, s, m, sub, slot, w, pc, on, t)
-        if ws[m, w, W_STATE] == W_LIVE and a.wake[m, sub, slot] != NEVER:
-            ws[m, w, W_PC] = s.replay[ws[m, w, W_TRACE], T_PC]
-    if ws[m, w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
-        ws[m, w, W_REDIRECT] = t + cfg[C_BRANCH]
-        ws[m, w, W_LINE] = -1 if ws[m, w, W_PC] != pc else ws[m, w, W_LINE]
+        if ws[w, W_STATE] == W_LIVE and a.wake[sub, slot] != NEVER:
+            ws[w, W_PC] = s.replay[ws[w, W_TRACE], T_PC]
+    if ws[w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
+        ws[w, W_REDIRECT] = t + cfg[C_BRANCH]
+        ws[w, W_LINE] = -1 if ws[w, W_PC] != pc else ws[w, W_LINE]

@@ -8,16 +8,27 @@ that an issue interval of 1.8 cycles can be had in integers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from sim.core.context import CTX_SIZE
+from sim.counters import SM_COLUMNS
+from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE
 
 TICK = 16  #: resource-clock ticks a cycle
 NEVER = 1 << 60  #: a time that has not been set
 GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
 
 MAX_WARPS = 64
+MAX_SUBCORES = 4
+MAX_SLOTS = 32  #: resident blocks
+MAX_L1_LINES = 2048
+MAX_CODE_LINES = 1024
+MAX_CONSTANT_LINES = 256
+MAX_SHARED_BYTES = 256 * 1024
+READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
 MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
 
@@ -93,15 +104,16 @@ SC_COLUMNS = 32
     SV_FREE_NODE,
     SV_AGE,  # next warp age
     SV_LRU,  # L1 use counter
-    SV_STRONG,  # strong accesses made in this step
+    SV_STRONG,  # strong accesses kept
+    SV_STRONG_DONE,
     SV_TRACE,  # records made in this step
     SV_EVENTS,  # blocks that ended in this step
     SV_ACTIVE_SINCE,
     SV_NODES,  # waiter nodes in use
     SV_NEXT,  # earliest cycle at which anything can happen here
     SV_LAST_PACKET,
-) = range(16)
-SV_COLUMNS = 16
+) = range(17)
+SV_COLUMNS = 17
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
 (
@@ -132,9 +144,9 @@ E_COLUMNS = 10
 ) = range(9)
 R_COLUMNS = 9
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
-RING = 4096  #: packets of one SM that wait to be taken or are being answered
+RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_ENTRIES = 1024
-MAX_NODES = 16384
+MAX_NODES = 8192
 
 # --- L1: l1[lines, L_COLUMNS]
 L_TAG, L_USED, L_FILL = 0, 1, 2  # L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out for it)
@@ -276,51 +288,53 @@ class Requests(NamedTuple):
     done: npt.NDArray[np.int64]
 
 
-class SmArrays(NamedTuple):
-    """The state of all SMs; the first axis is the SM."""
-
-    U: npt.NDArray[np.uint32]  # registers [sm, rows, 32]: rows that warps share, then warps' rows
-    preds: npt.NDArray[np.int64]
-    ws: npt.NDArray[np.int64]
-    wake: npt.NDArray[np.int64]  # [sm, subcore, slot]
-    sp: npt.NDArray[np.int64]
-    cb: npt.NDArray[np.int64]  # convergence barriers [sm, warp, 16]
-    ready: npt.NDArray[np.int64]  # [sm, warp, rows + 32]: when registers, predicates as operands, predicates as guards are there
-    kind: npt.NDArray[np.int64]  # stall reason of waiting for it, + KIND_PIPE * pipe group of its producer
-    war: npt.NDArray[np.int64]  # when its last reader has read it
-    sb: npt.NDArray[np.int64]
-    ag: npt.NDArray[np.int64]
-    bs: npt.NDArray[np.int64]
-    br: npt.NDArray[np.int64]
-    sc: npt.NDArray[np.int64]
-    sv: npt.NDArray[np.int64]
-    en: npt.NDArray[np.int64]
-    nodes: npt.NDArray[np.int64]  # waiter nodes [sm, nodes, 2]: entry, next
-    rq: npt.NDArray[np.int64]
-    l1: npt.NDArray[np.int64]
-    code_l0: npt.NDArray[np.int64]  # [sm, subcore, lines, 2]: line, when
-    code_l1: npt.NDArray[np.int64]  # [sm, lines, 2]: line, when
-    constant: npt.NDArray[np.int64]  # [sm, lines]: when (0: absent)
-    s8: npt.NDArray[np.uint8]  # shared memory of an SM's blocks [sm, bytes]
-    inst: npt.NDArray[np.int64]
-    stall: npt.NDArray[np.int64]
-    sm: npt.NDArray[np.int64]
-    sg: npt.NDArray[np.int64]  # strong accesses [sm, strong, G_COLUMNS]
-    sg_done: npt.NDArray[np.int64]  # [sm]
-    sg_data: npt.NDArray[np.int64]  # [sm, strong, 4, 32]: as `exec_atomic` lays an atomic's operands out
-    atomic_work: npt.NDArray[np.int64]  # [sm, 4, 32]: the same for one shared atomic
-    words: npt.NDArray[np.int64]  # [sm, 32, 32]: words a bank is asked for
-    trace: npt.NDArray[np.int64]
-    trace_addr: npt.NDArray[np.int64]
-    er: npt.NDArray[np.int64]
-    ctx: npt.NDArray[np.int64]  # [sm, CTX_SIZE]: what special registers read (`core.context.Ctx`)
-    scratch: npt.NDArray[np.int64]  # [sm, 8, 64] work space: addresses, lines, sectors, banks
-    seen: npt.NDArray[np.int64]  # [sm, instructions, 2] bounds of the allocation that an instruction last touched
+SM_RECORD = np.dtype(
+    [
+        ("preds", np.int64, (MAX_WARPS, PREDICATES)),
+        ("ws", np.int64, (MAX_WARPS, W_COLUMNS)),
+        ("wake", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # cycle of a warp slot's next look
+        ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
+        ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS)),  # lanes that a convergence barrier waits for
+        ("ready", np.int64, (MAX_WARPS, READY_COLUMNS)),  # registers, predicates as operands, predicates as guards
+        ("kind", np.int64, (MAX_WARPS, READY_COLUMNS)),  # stall reason of waiting for it, + KIND_PIPE * pipe group
+        ("war", np.int64, (MAX_WARPS, READY_COLUMNS)),  # when its last reader has read it
+        ("sb", np.int64, (MAX_WARPS, 6, SB_COLUMNS)),
+        ("ag", np.int64, (MAX_WARPS, MAX_GROUPS, 2)),
+        ("bs", np.int64, (MAX_SLOTS, B_COLUMNS)),
+        ("br", np.int64, (MAX_SLOTS, 16, 2)),
+        ("sc", np.int64, (MAX_SUBCORES, SC_COLUMNS)),
+        ("sv", np.int64, (SV_COLUMNS,)),
+        ("sm", np.int64, (SM_COLUMNS,)),  # counts, by sim.counters.Sm
+        ("er", np.int64, (ER_COLUMNS,)),
+        ("ctx", np.int64, (CTX_SIZE,)),  # what special registers read (`core.context.Ctx`)
+        ("en", np.int64, (MAX_ENTRIES, E_COLUMNS)),
+        ("nodes", np.int64, (MAX_NODES, 2)),  # waiter nodes: entry, next
+        ("rq", np.int64, (RING, R_COLUMNS)),
+        ("l1", np.int64, (MAX_L1_LINES, L_COLUMNS)),
+        ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
+        ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
+        ("constant", np.int64, (MAX_CONSTANT_LINES,)),  # when a line is there (0: absent)
+        ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
+        ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
+        ("atomic_work", np.int64, (4, WARP_SIZE)),
+        ("words", np.int64, (32, 32)),  # words a bank is asked for
+        ("scratch", np.int64, (8, 64)),  # addresses, lines, sectors, ...
+        ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
+    ],
+    align=True,
+)
+"""One SM. A compiled function gets a record by its address, so calls cost the same however much it holds."""
 
 
 class Shared(NamedTuple):
-    """What all SMs read."""
+    """What depends on the program, or is read by all SMs."""
 
+    U: npt.NDArray[np.uint32]  # registers [sm, rows, 32]: rows that warps share, then warps' rows
+    inst: npt.NDArray[np.int64]  # counts [sm, instructions, len(Inst)]
+    stall: npt.NDArray[np.int64]  # [sm, instructions, len(Stall)]
+    seen: npt.NDArray[np.int64]  # [sm, instructions, 2]: bounds of the allocation that an instruction last touched
+    trace: npt.NDArray[np.int64]  # [sm, records, T_COLUMNS] of this step
+    trace_addr: npt.NDArray[np.int64]  # [sm, records, 64]
     cfg: npt.NDArray[np.int64]
     tc: npt.NDArray[np.int64]
     code: npt.NDArray[np.int32]
@@ -341,7 +355,3 @@ def ticks(cycles: float) -> int:
     """Cycles as resource-clock ticks, at least one."""
     return max(1, round(cycles * TICK))
 
-
-def empty(shape: Any, dtype: Any, fill: int = 0) -> npt.NDArray[Any]:
-    """An array that takes memory only where it is touched, when `fill` is zero."""
-    return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)

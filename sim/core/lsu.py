@@ -10,7 +10,7 @@ a sector under way waits for the same packet.
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
@@ -65,20 +65,20 @@ L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 @jit(inline="always")
 def through_queue(a, s, m, sub, t, busy):
     """Pass the queue and the address unit, which is then busy; returns the tick at which the instruction leaves."""
-    start = max(t * TICK, a.sc[m, sub, SC_ADDRESS_FREE])
-    a.sc[m, sub, SC_ADDRESS_FREE] = start + busy
-    n = a.sc[m, sub, SC_QUEUE]
-    a.sc[m, sub, SC_QUEUE] = n + 1
+    start = max(t * TICK, a.sc[sub, SC_ADDRESS_FREE])
+    a.sc[sub, SC_ADDRESS_FREE] = start + busy
+    n = a.sc[sub, SC_QUEUE]
+    a.sc[sub, SC_QUEUE] = n + 1
     return start
 
 
 @jit(inline="always")
 def shared_stage(a, m, sub, arrive, duration):
     """Take the shared stage for `duration` ticks from `arrive` on; returns the tick of the start."""
-    start = max(arrive, a.sv[m, SV_LSU_FREE])
-    a.sv[m, SV_LSU_FREE] = start + duration
-    a.sm[m, L1_DATA] += duration
-    a.sc[m, sub, SC_QUEUE_TIMES + (a.sc[m, sub, SC_QUEUE] - 1) % 16] = start // TICK + 1
+    start = max(arrive, a.sv[SV_LSU_FREE])
+    a.sv[SV_LSU_FREE] = start + duration
+    a.sm[L1_DATA] += duration
+    a.sc[sub, SC_QUEUE_TIMES + (a.sc[sub, SC_QUEUE] - 1) % 16] = start // TICK + 1
     return start
 
 
@@ -88,7 +88,7 @@ def l1_find(a, s, m, line):
     ways = s.cfg[C_L1_WAYS]
     first = (line % s.cfg[C_L1_SETS]) * ways
     for k in range(first, first + ways):
-        if a.l1[m, k, L_TAG] == line:
+        if a.l1[k, L_TAG] == line:
             return k
     return -1
 
@@ -100,50 +100,50 @@ def l1_claim(a, s, m, line):
     first = (line % s.cfg[C_L1_SETS]) * ways
     oldest = first
     for k in range(first, first + ways):
-        if a.l1[m, k, L_USED] < a.l1[m, oldest, L_USED]:
+        if a.l1[k, L_USED] < a.l1[oldest, L_USED]:
             oldest = k
-    a.l1[m, oldest, L_TAG] = line
+    a.l1[oldest, L_TAG] = line
     for sector in range(4):
-        a.l1[m, oldest, L_FILL + sector] = NEVER
+        a.l1[oldest, L_FILL + sector] = NEVER
     return oldest
 
 
 @jit(inline="always")
 def new_entry(a, m, w, row, count, barrier, group, extra, low):
     """Take a waiting entry off the free list; -1 if none is left."""
-    e = a.sv[m, SV_FREE_ENTRY]
+    e = a.sv[SV_FREE_ENTRY]
     if e < 0:
         return e
     en = a.en
-    a.sv[m, SV_FREE_ENTRY] = en[m, e, E_NEXT]
-    en[m, e, E_WARP] = w
-    en[m, e, E_ROW] = row
-    en[m, e, E_COUNT] = count
-    en[m, e, E_BARRIER] = barrier
-    en[m, e, E_LEFT] = 0
-    en[m, e, E_TIME] = 0
-    en[m, e, E_GROUP] = group
-    en[m, e, E_EXTRA] = extra
-    en[m, e, E_LOW] = low
+    a.sv[SV_FREE_ENTRY] = en[e, E_NEXT]
+    en[e, E_WARP] = w
+    en[e, E_ROW] = row
+    en[e, E_COUNT] = count
+    en[e, E_BARRIER] = barrier
+    en[e, E_LEFT] = 0
+    en[e, E_TIME] = 0
+    en[e, E_GROUP] = group
+    en[e, E_EXTRA] = extra
+    en[e, E_LOW] = low
     return e
 
 
 @jit(inline="always")
 def wait_for(a, m, entry, packet):
     """Let `entry` wait for `packet` (unless it is the packet's latest waiter already)."""
-    head = a.rq[m, packet, R_WAITERS]
-    if head >= 0 and a.nodes[m, head, 0] == entry:
+    head = a.rq[packet, R_WAITERS]
+    if head >= 0 and a.nodes[head, 0] == entry:
         return
-    node = a.sv[m, SV_FREE_NODE]
-    a.sv[m, SV_FREE_NODE] = a.nodes[m, node, 1]
-    a.nodes[m, node, 0] = entry
-    a.nodes[m, node, 1] = head
-    a.rq[m, packet, R_WAITERS] = node
-    a.en[m, entry, E_LEFT] += 1
-    a.sv[m, SV_NODES] += 1
+    node = a.sv[SV_FREE_NODE]
+    a.sv[SV_FREE_NODE] = a.nodes[node, 1]
+    a.nodes[node, 0] = entry
+    a.nodes[node, 1] = head
+    a.rq[packet, R_WAITERS] = node
+    a.en[entry, E_LEFT] += 1
+    a.sv[SV_NODES] += 1
 
 
-@jit
+@inner
 def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     """Look up `n` lines in L1 from tick `start`; returns the cycle when those that are on their way by a known time are there.
 
@@ -154,23 +154,23 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     for k in range(n):
         line, want = lines[k], sectors[k]
         tick = start + k * cfg[C_TAG]
-        a.sm[m, L1_TAG] += cfg[C_TAG]
-        a.sv[m, SV_LRU] += 1
+        a.sm[L1_TAG] += cfg[C_TAG]
+        a.sv[SV_LRU] += 1
         at = -1
         missing = want
         if allocate:
             at = l1_find(a, s, m, line)
             if at < 0:
                 at = l1_claim(a, s, m, line)
-            a.l1[m, at, L_USED] = a.sv[m, SV_LRU]
+            a.l1[at, L_USED] = a.sv[SV_LRU]
             missing = 0
             for sector in range(4):
                 if (want >> sector) & 1:
-                    fill = a.l1[m, at, L_FILL + sector]
+                    fill = a.l1[at, L_FILL + sector]
                     if fill == NEVER:
                         missing |= 1 << sector
                     else:
-                        a.inst[m, pc, HIT_SECTORS] += 1
+                        s.inst[m, pc, HIT_SECTORS] += 1
                         if fill < 0:
                             wait_for(a, m, entry, -1 - fill)
                         elif fill > latest:
@@ -181,55 +181,55 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
             if allocate:
                 for sector in range(4):
                     if (missing >> sector) & 1:
-                        a.l1[m, at, L_FILL + sector] = -1 - packet
+                        a.l1[at, L_FILL + sector] = -1 - packet
     return latest
 
 
 @jit(inline="always")
 def complete(a, s, m, w, row, count, barrier, group, time):
     """The data of an instruction is in its registers (or in shared memory) at `time`."""
-    a.ws[m, w, W_PENDING] -= 1
+    a.ws[w, W_PENDING] -= 1
     if group >= 0:
-        a.ag[m, w, group, AG_LEFT] -= 1
-        a.ag[m, w, group, AG_TIME] = max(a.ag[m, w, group, AG_TIME], time)
+        a.ag[w, group, AG_LEFT] -= 1
+        a.ag[w, group, AG_TIME] = max(a.ag[w, group, AG_TIME], time)
     for r in range(row, row + count):
         if 0 <= r < s.cfg[C_REGISTER_ROWS]:
-            a.ready[m, w, r] = time
+            a.ready[w, r] = time
     if s.cfg[C_HAS_CONTROL] and barrier < 6:
-        a.sb[m, w, barrier, SB_PENDING] -= 1
-        a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
-        a.sb[m, w, barrier, SB_REASON] = LONG_SCOREBOARD
+        a.sb[w, barrier, SB_PENDING] -= 1
+        a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+        a.sb[w, barrier, SB_REASON] = LONG_SCOREBOARD
 
 
-@jit
+@inner
 def settle(a, s, m, taken):
     """Deliver the answers of the first `taken` packets: fill caches, wake what waits."""
-    sent = a.sv[m, SV_SENT]
+    sent = a.sv[SV_SENT]
     for j in range(sent, sent + taken):
         k = j % RING
-        done = a.rq[m, k, R_DONE]
-        at = a.rq[m, k, R_L1]
+        done = a.rq[k, R_DONE]
+        at = a.rq[k, R_L1]
         if at >= 0:
             for sector in range(4):
-                if a.l1[m, at, L_FILL + sector] == -1 - k:
-                    a.l1[m, at, L_FILL + sector] = done
-        node = a.rq[m, k, R_WAITERS]
+                if a.l1[at, L_FILL + sector] == -1 - k:
+                    a.l1[at, L_FILL + sector] = done
+        node = a.rq[k, R_WAITERS]
         while node >= 0:
-            e = a.nodes[m, node, 0]
-            following = a.nodes[m, node, 1]
-            a.nodes[m, node, 1] = a.sv[m, SV_FREE_NODE]
-            a.sv[m, SV_FREE_NODE] = node
-            a.sv[m, SV_NODES] -= 1
+            e = a.nodes[node, 0]
+            following = a.nodes[node, 1]
+            a.nodes[node, 1] = a.sv[SV_FREE_NODE]
+            a.sv[SV_FREE_NODE] = node
+            a.sv[SV_NODES] -= 1
             node = following
             en = a.en
-            en[m, e, E_TIME] = max(en[m, e, E_TIME], done)
-            en[m, e, E_LEFT] -= 1
-            if en[m, e, E_LEFT] == 0:
-                time = max(en[m, e, E_TIME] + en[m, e, E_EXTRA], en[m, e, E_LOW])
+            en[e, E_TIME] = max(en[e, E_TIME], done)
+            en[e, E_LEFT] -= 1
+            if en[e, E_LEFT] == 0:
+                time = max(en[e, E_TIME] + en[e, E_EXTRA], en[e, E_LOW])
                 complete(
-                    a, s, m, en[m, e, E_WARP], en[m, e, E_ROW], en[m, e, E_COUNT], en[m, e, E_BARRIER],
-                    en[m, e, E_GROUP], time,
+                    a, s, m, en[e, E_WARP], en[e, E_ROW], en[e, E_COUNT], en[e, E_BARRIER],
+                    en[e, E_GROUP], time,
                 )  # fmt: skip
-                en[m, e, E_NEXT] = a.sv[m, SV_FREE_ENTRY]
-                a.sv[m, SV_FREE_ENTRY] = e
-    a.sv[m, SV_SENT] = sent + taken
+                en[e, E_NEXT] = a.sv[SV_FREE_ENTRY]
+                a.sv[SV_FREE_ENTRY] = e
+    a.sv[SV_SENT] = sent + taken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
@@ -144,20 +144,20 @@ COL_PA, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.WBAR), int(Col.RBAR)
 ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, COUNTS, FRAME = range(8)
 
 
-@jit
+@inner
 def fail(a, s, m, w, pc, code, lane, address, width):
     """Note the first error of this SM; the device raises it."""
     er = a.er
-    er[m, ER_CODE] = code
-    er[m, ER_PC] = pc
-    er[m, ER_BLOCK] = a.bs[m, a.ws[m, w, W_SLOT], B_ID]
-    er[m, ER_WARP] = a.ws[m, w, W_INDEX]
-    er[m, ER_LANE] = lane
-    er[m, ER_ADDRESS] = address
-    er[m, ER_WIDTH] = width
+    er[ER_CODE] = code
+    er[ER_PC] = pc
+    er[ER_BLOCK] = a.bs[a.ws[w, W_SLOT], B_ID]
+    er[ER_WARP] = a.ws[w, W_INDEX]
+    er[ER_LANE] = lane
+    er[ER_ADDRESS] = address
+    er[ER_WIDTH] = width
 
 
-@jit
+@inner
 def first_outside(addr, mask, width, low, high):
     """First active lane whose access is not within [low, high), or -1."""
     for i in range(32):
@@ -166,7 +166,7 @@ def first_outside(addr, mask, width, low, high):
     return -1
 
 
-@jit
+@inner
 def check_global(a, s, m, w, pc, addr, mask, width):
     """Whether every active lane's access lies in one allocation each and is aligned; else notes the error.
 
@@ -176,7 +176,7 @@ def check_global(a, s, m, w, pc, addr, mask, width):
     if bad >= 0:
         fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
         return False
-    low, high = a.seen[m, pc, 0], a.seen[m, pc, 1]
+    low, high = s.seen[m, pc, 0], s.seen[m, pc, 1]
     for i in range(32):
         if (mask >> i) & 1 == 0 or (low <= addr[i] and addr[i] + width <= high):
             continue
@@ -192,11 +192,11 @@ def check_global(a, s, m, w, pc, addr, mask, width):
             fail(a, s, m, w, pc, ERROR_GLOBAL_BOUNDS, i, addr[i], width)
             return False
         low, high = s.starts[k] + GLOBAL_BASE, s.ends[k] + GLOBAL_BASE
-        a.seen[m, pc, 0], a.seen[m, pc, 1] = low, high
+        s.seen[m, pc, 0], s.seen[m, pc, 1] = low, high
     return True
 
 
-@jit
+@inner
 def check_window(a, s, m, w, pc, addr, mask, width, size, error):
     """Whether every active lane's access lies in a block's (or thread's) window of `size` bytes, aligned."""
     bad = first_misaligned(addr, mask, width)
@@ -217,8 +217,8 @@ def rows_read_at(a, s, m, w, pc, time):
     if s.cfg[C_HAS_CONTROL]:
         barrier = code[pc, COL_RBAR]
         if barrier < 6:
-            a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
-            a.sb[m, w, barrier, SB_REASON] = SHORT_SCOREBOARD
+            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+            a.sb[w, barrier, SB_REASON] = SHORT_SCOREBOARD
         return
     for first, count in (
         (code[pc, COL_A], code[pc, COL_NA]),
@@ -227,7 +227,7 @@ def rows_read_at(a, s, m, w, pc, time):
     ):
         if first >= 0:
             for r in range(first, min(first + count, registers)):
-                a.war[m, w, r] = max(a.war[m, w, r], time)
+                a.war[w, r] = max(a.war[w, r], time)
 
 
 @jit(inline="always")
@@ -235,25 +235,25 @@ def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
-        a.ready[m, w, r] = time
-        a.kind[m, w, r] = reason
+        a.ready[w, r] = time
+        a.kind[w, r] = reason
     if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
         barrier = s.code[pc, COL_WBAR]
-        a.sb[m, w, barrier, SB_TIME] = max(a.sb[m, w, barrier, SB_TIME], time)
-        a.sb[m, w, barrier, SB_REASON] = reason
+        a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+        a.sb[w, barrier, SB_REASON] = reason
 
 
 @jit(inline="always")
 def results_unknown(a, s, m, w, pc):
     """The destination registers of a memory instruction wait for L2."""
-    a.ws[m, w, W_PENDING] += 1
+    a.ws[w, W_PENDING] += 1
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
-        a.ready[m, w, r] = NEVER
-        a.kind[m, w, r] = LONG_SCOREBOARD
+        a.ready[w, r] = NEVER
+        a.kind[w, r] = LONG_SCOREBOARD
     if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
-        a.sb[m, w, s.code[pc, COL_WBAR], SB_PENDING] += 1
-        a.sb[m, w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
+        a.sb[w, s.code[pc, COL_WBAR], SB_PENDING] += 1
+        a.sb[w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
 
 
 @jit(inline="always")
@@ -267,7 +267,7 @@ def enter(a, s, m, sub, t, passes, duration):
     return left, shared_stage(a, m, sub, left + s.cfg[C_LSU_LATENCY] * TICK, duration)
 
 
-@jit
+@inner
 def pass_shared_stage(a, s, m, sub, pc, t):
     """A shuffle or another instruction that uses the shared stage without memory; returns when its result is there."""
     left, start = enter(a, s, m, sub, t, 1, s.cfg[C_SHARED_WAVEFRONT])
@@ -277,9 +277,9 @@ def pass_shared_stage(a, s, m, sub, pc, t):
 
 
 @jit(inline="always")
-def count_access(a, m, pc, sectors, lines, wavefronts, ideal, asked):
+def count_access(s, m, pc, sectors, lines, wavefronts, ideal, asked):
     """Add one request to the instruction's counts."""
-    count = a.inst[m, pc]
+    count = s.inst[m, pc]
     count[REQUESTS] += 1
     count[SECTORS] += sectors
     count[LINES] += lines
@@ -298,14 +298,14 @@ def sectors_in(sector_list, n):
     return total
 
 
-@jit
+@inner
 def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
-    work = a.scratch[m]
+    work = a.scratch
     n = coalesce(
         addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST]
     )
-    passes = bank_passes(addr, on, width, work[COUNTS], a.words[m])
+    passes = bank_passes(addr, on, width, work[COUNTS], a.words)
     cfg = s.cfg
     duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
     if width == 16:
@@ -315,15 +315,15 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     for k in range(n):
         asked += work[ASKED_LIST, k]
     count_access(
-        a, m, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
+        s, m, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
     )
     return n, start, left, passes
 
 
-@jit
+@inner
 def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     """Look up a load's lines and set when its data is there."""
-    cfg, work = s.cfg, a.scratch[m]
+    cfg, work = s.cfg, a.scratch
     wide = cfg[C_WIDE_EXTRA_64] if width == 8 else (cfg[C_WIDE_EXTRA_128] if width == 16 else 0)
     low = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] + wide + 2 * (passes - 1) + extra
     row = s.code[pc, COL_D] if s.code[pc, COL_ND] > 0 else -1
@@ -336,23 +336,23 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     if latest > 0:
         low = max(low, latest + cfg[C_L1_FILL] + wide + extra)
     if group >= 0:
-        a.ag[m, w, group, AG_LEFT] += 1
-    if a.en[m, entry, E_LEFT] > 0:
-        a.en[m, entry, E_LOW] = low
+        a.ag[w, group, AG_LEFT] += 1
+    if a.en[entry, E_LEFT] > 0:
+        a.en[entry, E_LOW] = low
         results_unknown(a, s, m, w, pc)
         return
-    a.en[m, entry, E_NEXT] = a.sv[m, SV_FREE_ENTRY]
-    a.sv[m, SV_FREE_ENTRY] = entry
+    a.en[entry, E_NEXT] = a.sv[SV_FREE_ENTRY]
+    a.sv[SV_FREE_ENTRY] = entry
     if group >= 0:
-        a.ag[m, w, group, AG_LEFT] -= 1
-        a.ag[m, w, group, AG_TIME] = max(a.ag[m, w, group, AG_TIME], low)
+        a.ag[w, group, AG_LEFT] -= 1
+        a.ag[w, group, AG_TIME] = max(a.ag[w, group, AG_TIME], low)
     results_known(a, s, m, w, pc, low, LONG_SCOREBOARD)
 
 
-@jit
+@inner
 def begin_store(a, s, m, w, pc, start, n, width):
     """Send a store's lines to L2; L1 is written through and keeps what it has."""
-    cfg, work = s.cfg, a.scratch[m]
+    cfg, work = s.cfg, a.scratch
     out = start // TICK
     for k in range(n):
         time = (start + k * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
@@ -361,20 +361,20 @@ def begin_store(a, s, m, w, pc, start, n, width):
             work[ASKED_LIST, k], -1,
         )  # fmt: skip
         out = time
-    a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], out)
+    a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], out)
 
 
-@jit
+@inner
 def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     """An atomic, reduction or strong load: performed at L2, in time order, after this step.
 
     The operands are kept with the packet's time; the memory system's order over all
     SMs is the order in which they are performed.
     """
-    work, cfg = a.scratch[m], s.cfg
+    work, cfg = a.scratch, s.cfg
     op = s.code[pc, COL_OP]
-    k = a.sv[m, SV_STRONG]
-    a.sv[m, SV_STRONG] = k + 1
+    k = a.sv[SV_STRONG]
+    a.sv[SV_STRONG] = k + 1
     reply = s.code[pc, COL_ND] > 0 and op != OP_RED
     kind = RK_ATOMIC if reply else RK_REDUCTION
     entry = -1
@@ -382,16 +382,16 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
         entry = new_entry(
             a, m, w, s.code[pc, COL_D], s.code[pc, COL_ND], s.code[pc, COL_WBAR], -1, cfg[C_L1_FILL], 0
         )
-    head = a.sg[m, k]
+    head = a.sg[k]
     head[G_WARP] = w
     head[G_PC] = pc
     head[G_MASK] = on
     head[G_BASE] = base
     head[G_ENTRY] = entry
     for i in range(32):
-        a.sg_data[m, k, ADDRESS, i] = addr[i]
+        a.sg_data[k, ADDRESS, i] = addr[i]
     if not cfg[C_REPLAY] and op != OP_LD:
-        gather_operand(s.code, pc, a.U[m], base, a.sg_data[m, k])
+        gather_operand(s.code, pc, s.U[m], base, a.sg_data[k])
     time = 0
     for j in range(n):
         lanes = 0
@@ -407,13 +407,13 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     head[G_TIME] = time
     if entry >= 0:
         results_unknown(a, s, m, w, pc)
-    a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], time)
+    a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], time)
 
 
-@jit
+@inner
 def issue_global(a, s, m, sub, w, pc, base, on, t):
     """Global, generic and local accesses."""
-    code, work = s.code, a.scratch[m]
+    code, work = s.code, a.scratch
     op, width, space, flags = code[pc, COL_OP], code[pc, COL_WIDTH], code[pc, COL_SPACE], code[pc, COL_FLAGS]
     addr = work[ADDR]
     if space == LOCAL_SPACE:
@@ -433,9 +433,9 @@ def issue_global(a, s, m, sub, w, pc, base, on, t):
     strong = space != LOCAL_SPACE and (op == OP_ATOM or op == OP_RED or (op == OP_LD and flags & FLAG_STRONG))
     if not s.cfg[C_REPLAY] and not strong:
         if op == OP_LD:
-            load(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
+            load(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
         else:
-            store(code, pc, a.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
+            store(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
     n, start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, t)
     read = s.cfg[C_LOAD_READ] if op == OP_LD else s.cfg[C_STORE_READ]
     if op != OP_LD:
@@ -449,16 +449,16 @@ def issue_global(a, s, m, sub, w, pc, base, on, t):
         begin_store(a, s, m, w, pc, start, n, width)
 
 
-@jit
+@inner
 def issue_copy(a, s, m, sub, w, pc, base, on, t):
     """LDGSTS: global to shared memory past the registers, in the group being filled."""
-    code, work, cfg = s.code, a.scratch[m], s.cfg
+    code, work, cfg = s.code, a.scratch, s.cfg
     width, flags = code[pc, COL_WIDTH], code[pc, COL_FLAGS]
     shared_addr, addr = work[ADDR], work[ADDR2]
     source = on
     if not cfg[C_REPLAY]:
         if flags & FLAG_ZERO_FILL:
-            source = on & predicate_mask(a.preds[m, w], code[pc, COL_PA])
+            source = on & predicate_mask(a.preds[w], code[pc, COL_PA])
     else:
         source = 0
         for i in range(32):
@@ -469,18 +469,18 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
     if not check_global(a, s, m, w, pc, addr, source, width):
         return
     if cfg[C_RECORD]:
-        row = a.trace_addr[m, a.sv[m, SV_TRACE] - 1]
+        row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
         for i in range(32):
             row[32 + i] = addr[i] if (source >> i) & 1 else -1
     if not cfg[C_REPLAY]:
-        home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
-        copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
-    group = a.ws[m, w, W_GROUP] % MAX_GROUPS
-    passes = bank_passes(shared_addr, on, width, work[COUNTS], a.words[m])
+        home = a.bs[a.ws[w, W_SLOT], B_SHARED]
+        copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[home : home + cfg[C_SHARED_BYTES]])
+    group = a.ws[w, W_GROUP] % MAX_GROUPS
+    passes = bank_passes(shared_addr, on, width, work[COUNTS], a.words)
     if source == 0:
         left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
         n = 0
-        count_access(a, m, pc, 0, 0, passes, ideal_passes(on, width), 0)
+        count_access(s, m, pc, 0, 0, passes, ideal_passes(on, width), 0)
     else:
         n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
     rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
@@ -492,17 +492,17 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
 @jit
 def matrix_passes(a, m, addr, matrices):
     """Passes of ldmatrix or stmatrix: eight 16-byte rows a matrix, one matrix after another."""
-    work = a.scratch[m]
+    work = a.scratch
     passes = 0
     for k in range(matrices):
-        passes += bank_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words[m])
+        passes += bank_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words)
     return passes
 
 
-@jit
+@inner
 def issue_shared(a, s, m, sub, w, pc, base, on, t):
     """Shared-memory accesses: loads, stores, atomics, matrices."""
-    code, work, cfg = s.code, a.scratch[m], s.cfg
+    code, work, cfg = s.code, a.scratch, s.cfg
     op, width = code[pc, COL_OP], code[pc, COL_WIDTH]
     addr = work[ADDR]
     matrices = op == OP_LDSM or op == OP_STSM
@@ -512,24 +512,24 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
         size = 16
     if not check_window(a, s, m, w, pc, addr, lanes, size, cfg[C_SHARED_BYTES], ERROR_SHARED_BOUNDS):
         return
-    home = a.bs[m, a.ws[m, w, W_SLOT], B_SHARED]
+    home = a.bs[a.ws[w, W_SLOT], B_SHARED]
     if not cfg[C_REPLAY]:
         if op == OP_LD:
-            load(code, pc, a.U[m], base, on, addr, -home, a.s8[m])
+            load(code, pc, s.U[m], base, on, addr, -home, a.s8)
         elif op == OP_ST:
-            store(code, pc, a.U[m], base, on, addr, -home, a.s8[m])
+            store(code, pc, s.U[m], base, on, addr, -home, a.s8)
         elif op == OP_LDSM:
-            load_matrix(code, pc, a.U[m], base, addr, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
+            load_matrix(code, pc, s.U[m], base, addr, a.s8[home : home + cfg[C_SHARED_BYTES]])
         elif op == OP_STSM:
-            store_matrix(code, pc, a.U[m], base, addr, a.s8[m, home : home + cfg[C_SHARED_BYTES]])
+            store_matrix(code, pc, s.U[m], base, addr, a.s8[home : home + cfg[C_SHARED_BYTES]])
         else:
-            data = a.atomic_work[m]
+            data = a.atomic_work
             for i in range(32):
                 data[ADDRESS, i] = addr[i]
-            gather_operand(code, pc, a.U[m], base, data)
-            apply_atomic(code[pc, COL_X], width, on, data, -home, a.s8[m])
+            gather_operand(code, pc, s.U[m], base, data)
+            apply_atomic(code[pc, COL_X], width, on, data, -home, a.s8)
             if op == OP_ATOM:
-                scatter_result(code, pc, a.U[m], base, on, data)
+                scatter_result(code, pc, s.U[m], base, on, data)
     extra = 0
     if matrices:
         passes = matrix_passes(a, m, addr, width)
@@ -540,7 +540,7 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
         ideal = 1
         extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
     else:
-        passes = bank_passes(addr, on, width, work[COUNTS], a.words[m])
+        passes = bank_passes(addr, on, width, work[COUNTS], a.words)
         ideal = ideal_passes(on, width)
         if width == 16:
             passes = max(passes, 2 if op == OP_LD else 4)
@@ -549,11 +549,11 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
             passes = max(passes, 2)
     duration = passes * cfg[C_SHARED_WAVEFRONT]
     left, start = enter(a, s, m, sub, t, passes, duration)
-    count_access(a, m, pc, 0, 0, passes, ideal, 0)
+    count_access(s, m, pc, 0, 0, passes, ideal, 0)
     if op == OP_ST or op == OP_STSM:
         read = cfg[C_STORE_READ] + (cfg[C_STORE_64] if width == 8 else (cfg[C_STORE_128] if width == 16 else 0))
         rows_read_at(a, s, m, w, pc, left // TICK + read)
-        a.ws[m, w, W_DRAIN] = max(a.ws[m, w, W_DRAIN], start // TICK + 1)
+        a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], start // TICK + 1)
     else:
         rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_LOAD_READ])
         ready = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_SHARED_LATENCY] + 2 * (passes - 1) + extra
@@ -561,42 +561,42 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
             results_known(a, s, m, w, pc, ready, SHORT_SCOREBOARD)
 
 
-@jit
+@inner
 def issue_constant(a, s, m, w, pc, base, on, t):
     """LDC: a load from constant bank 0 whose line is present."""
     cls = s.code[pc, COL_CLASS]
     if not s.cfg[C_REPLAY]:
-        addr = a.scratch[m][ADDR]
+        addr = a.scratch[ADDR]
         if not check_window(a, s, m, w, pc, addr, on, s.code[pc, COL_WIDTH], len(s.bank8), ERROR_LOCAL_BOUNDS):
             return
-        load(s.code, pc, a.U[m], base, on, addr, 0, s.bank8)
+        load(s.code, pc, s.U[m], base, on, addr, 0, s.bank8)
     results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
 
 
-@jit
+@inner
 def replayed_addresses(a, s, m, w, addr, second):
     """The recorded addresses of the instruction just issued."""
-    row = s.replay_addr_at[a.ws[m, w, W_TRACE] - 1]
+    row = s.replay_addr_at[a.ws[w, W_TRACE] - 1]
     if row >= 0:
         for i in range(32):
             addr[i] = s.replay_addr[row, i]
             second[i] = s.replay_addr[row, 32 + i]
 
 
-@jit
+@inner
 def issue_memory(a, s, m, sub, w, pc, base, on, t):
     """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
-    code, work = s.code, a.scratch[m]
+    code, work = s.code, a.scratch
     op, space = code[pc, COL_OP], code[pc, COL_SPACE]
     ws = a.ws
     if op == OP_LDGDEPBAR:
-        ws[m, w, W_GROUP] += 1
-        a.ag[m, w, ws[m, w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0
+        ws[w, W_GROUP] += 1
+        a.ag[w, ws[w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0
         return
     if op == OP_MEMBAR:
         cycles = s.cfg[C_FENCE_BLOCK] if code[pc, COL_X] == 0 else s.cfg[C_FENCE_GPU]
-        ws[m, w, W_REASON] = MEMBAR
-        a.wake[m, sub, w // s.cfg[C_SUBCORES]] = t + cycles
+        ws[w, W_REASON] = MEMBAR
+        a.wake[sub, w // s.cfg[C_SUBCORES]] = t + cycles
         return
     if op == OP_DEPBAR or op == OP_CCTL:
         return
@@ -607,9 +607,9 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
     if s.cfg[C_REPLAY]:
         replayed_addresses(a, s, m, w, work[ADDR], work[ADDR2])
     else:
-        effective_addresses(code, pc, a.U[m], base, work[ADDR], work[ADDR2])
+        effective_addresses(code, pc, s.U[m], base, work[ADDR], work[ADDR2])
     if s.cfg[C_RECORD]:
-        row = a.trace_addr[m, a.sv[m, SV_TRACE] - 1]
+        row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
         for i in range(32):
             row[i] = work[ADDR, i]
     if op == OP_LDGSTS:

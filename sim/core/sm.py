@@ -12,7 +12,7 @@ so that every resident cycle is charged exactly once.
 
 from __future__ import annotations
 
-from sim._jit import jit
+from sim._jit import inner, jit
 from sim.core.front import ring_room, waits
 from sim.core.issue import issue
 from sim.core.layout import (
@@ -98,208 +98,208 @@ FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
 
 @jit(inline="always")
-def charge(a, m, w, t):
+def charge(a, s, m, w, t):
     """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
     ws = a.ws
-    since = ws[m, w, W_SINCE]
+    since = ws[w, W_SINCE]
     if t > since:
-        a.stall[m, ws[m, w, W_PC], ws[m, w, W_REASON]] += t - since
-        ws[m, w, W_SINCE] = t
+        s.stall[m, ws[w, W_PC], ws[w, W_REASON]] += t - since
+        ws[w, W_SINCE] = t
 
 
 @jit(inline="always")
 def throttled(a, s, m, sub, w, t, t1):
     """When the resources that the warp's instruction shares with others are free: (cycle, stall reason)."""
-    pc = a.ws[m, w, W_PC]
+    pc = a.ws[w, W_PC]
     cls = s.code[pc, COL_CLASS]
     pipe = s.tc[cls, TC_PIPE]
     if pipe == LSU:
-        n = a.sc[m, sub, SC_QUEUE]
+        n = a.sc[sub, SC_QUEUE]
         depth = s.cfg[C_QUEUE]
         shared = s.code[pc, COL_SPACE] == SHARED_SPACE
         op = s.code[pc, COL_OP]
         reason = LG_THROTTLE if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and not shared else MIO_THROTTLE
         if n >= depth:
-            until = a.sc[m, sub, SC_QUEUE_TIMES + (n - depth) % 16]
+            until = a.sc[sub, SC_QUEUE_TIMES + (n - depth) % 16]
             if until > t:
                 return until, reason
         if reason == LG_THROTTLE and (
-            a.sv[m, SV_FREE_ENTRY] < 0
+            a.sv[SV_FREE_ENTRY] < 0
             or ring_room(a, m) < s.cfg[C_LOAD_RESERVE]
-            or a.sv[m, SV_NODES] > MAX_NODES - 256
-            or a.sv[m, SV_STRONG] >= MAX_STRONG
+            or a.sv[SV_NODES] > MAX_NODES - 256
+            or a.sv[SV_STRONG] >= MAX_STRONG
         ):
             return t1, reason
         return t, reason
-    free = a.sc[m, sub, SC_PIPES + pipe]
+    free = a.sc[sub, SC_PIPES + pipe]
     other = s.tc[cls, TC_ALTERNATE]
     if other >= 0:
-        free = min(free, a.sc[m, sub, SC_PIPES + other])
+        free = min(free, a.sc[sub, SC_PIPES + other])
     return free // TICK, MATH_PIPE_THROTTLE
 
 
-@jit
+@inner
 def retire(a, m, w, sub, slot, t):
     """A drained warp leaves; with the last one, its block ends."""
     ws = a.ws
-    ws[m, w, W_STATE] = W_EMPTY
-    a.wake[m, sub, slot] = NEVER
-    b = ws[m, w, W_SLOT]
-    a.sv[m, SV_WARPS] -= 1
-    a.sm[m, WARPS] += t
-    if a.sv[m, SV_WARPS] == 0:
-        a.sm[m, ACTIVE] += t - a.sv[m, SV_ACTIVE_SINCE]
-    a.bs[m, b, B_LIVE] -= 1
-    if a.bs[m, b, B_LIVE] == 0:
-        a.bs[m, b, B_END] = t
-        a.sv[m, SV_EVENTS] += 1
+    ws[w, W_STATE] = W_EMPTY
+    a.wake[sub, slot] = NEVER
+    b = ws[w, W_SLOT]
+    a.sv[SV_WARPS] -= 1
+    a.sm[WARPS] += t
+    if a.sv[SV_WARPS] == 0:
+        a.sm[ACTIVE] += t - a.sv[SV_ACTIVE_SINCE]
+    a.bs[b, B_LIVE] -= 1
+    if a.bs[b, B_LIVE] == 0:
+        a.bs[b, B_END] = t
+        a.sv[SV_EVENTS] += 1
 
 
-@jit
+@inner
 def run_sm(a, s, m, t0, t1):
     """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
     cfg, ws, sc, wake = s.cfg, a.ws, a.sc, a.wake
     subcores, slots, round_robin = cfg[C_SUBCORES], cfg[C_SLOTS], cfg[C_ROUND_ROBIN]
-    t = max(t0, a.sv[m, SV_NEXT])
+    t = max(t0, a.sv[SV_NEXT])
     while t < t1:
         following = t1
         for sub in range(subcores):
-            if sc[m, sub, SC_NEXT] > t:
-                following = min(following, sc[m, sub, SC_NEXT])
+            if sc[sub, SC_NEXT] > t:
+                following = min(following, sc[sub, SC_NEXT])
                 continue
             soonest = NEVER
             chosen = -1
             best = -1
             eligible = 0
-            last = sc[m, sub, SC_LAST]
+            last = sc[sub, SC_LAST]
             for slot in range(slots):
-                at = wake[m, sub, slot]
+                at = wake[sub, slot]
                 if at > t:
                     soonest = min(soonest, at)
                     continue
                 w = slot * subcores + sub
-                charge(a, m, w, t)
-                if ws[m, w, W_STATE] == W_DRAINING:
-                    if ws[m, w, W_PENDING] > 0:
-                        wake[m, sub, slot] = t1
+                charge(a, s, m, w, t)
+                if ws[w, W_STATE] == W_DRAINING:
+                    if ws[w, W_PENDING] > 0:
+                        wake[sub, slot] = t1
                         soonest = min(soonest, t1)
                     else:
                         retire(a, m, w, sub, slot, t)
                     continue
-                if ws[m, w, W_READY] == 0:
+                if ws[w, W_READY] == 0:
                     until, reason = waits(a, s, m, sub, w, t)
                     if until > t:
                         until = min(until, t1) if until >= NEVER else until
-                        ws[m, w, W_REASON] = reason
-                        wake[m, sub, slot] = until
+                        ws[w, W_REASON] = reason
+                        wake[sub, slot] = until
                         soonest = min(soonest, until)
                         continue
-                    ws[m, w, W_READY] = 1
+                    ws[w, W_READY] = 1
                 until, reason = throttled(a, s, m, sub, w, t, t1)
                 if until > t:
-                    ws[m, w, W_REASON] = reason
-                    wake[m, sub, slot] = until
+                    ws[w, W_REASON] = reason
+                    wake[sub, slot] = until
                     soonest = min(soonest, until)
                     continue
                 eligible += 1
-                ws[m, w, W_REASON] = NOT_SELECTED
+                ws[w, W_REASON] = NOT_SELECTED
                 if round_robin:
                     rank = slots - (slot - last - 1) % slots
                 elif slot == last:
                     rank = NEVER
                 else:
-                    rank = ws[m, w, W_AGE]
+                    rank = ws[w, W_AGE]
                 if rank > best:
                     best = rank
                     chosen = slot
             if chosen >= 0:
-                a.sm[m, ELIGIBLE] += eligible
-                a.sm[m, ISSUE_ACTIVE] += 1
-                sc[m, sub, SC_LAST] = chosen
+                a.sm[ELIGIBLE] += eligible
+                a.sm[ISSUE_ACTIVE] += 1
+                sc[sub, SC_LAST] = chosen
                 issue(a, s, m, sub, chosen, chosen * subcores + sub, t, t1)
-                if a.er[m, ER_CODE] != 0:
-                    a.sv[m, SV_NEXT] = t
+                if a.er[ER_CODE] != 0:
+                    a.sv[SV_NEXT] = t
                     return
-                sc[m, sub, SC_NEXT] = t + 1
+                sc[sub, SC_NEXT] = t + 1
                 following = t + 1
             else:
-                sc[m, sub, SC_NEXT] = soonest
+                sc[sub, SC_NEXT] = soonest
                 following = min(following, soonest)
         t = max(following, t + 1)
     soonest = NEVER
     for sub in range(subcores):
-        soonest = min(soonest, sc[m, sub, SC_NEXT])
-    a.sv[m, SV_NEXT] = soonest
+        soonest = min(soonest, sc[sub, SC_NEXT])
+    a.sv[SV_NEXT] = soonest
 
 
 @jit
-def run_sms(a, s, first, last, t0, t1):
+def run_sms(st, s, first, last, t0, t1):
     """Advance SMs `first` to `last - 1`. Each touches only its own state, so ranges may run side by side."""
     for m in range(first, last):
-        if a.sv[m, SV_NEXT] < t1:
-            run_sm(a, s, m, t0, t1)
+        if st[m].sv[SV_NEXT] < t1:
+            run_sm(st[m], s, m, t0, t1)
 
 
-@jit
+@inner
 def start_block(a, s, m, b, block, t):
     """Put linear block `block` into slot `b` of SM `m` at cycle `t`; its warps may issue from then."""
     cfg, ws = s.cfg, a.ws
     for c in range(B_COLUMNS):
-        a.bs[m, b, c] = 0
-    a.bs[m, b, B_LIVE] = cfg[C_WARPS]
-    a.bs[m, b, B_THREADS] = cfg[C_THREADS]
-    a.bs[m, b, B_ID] = block
-    a.bs[m, b, B_START] = t
-    a.bs[m, b, B_END] = -1
-    a.bs[m, b, B_SHARED] = b * cfg[C_SHARED_BYTES]
-    a.bs[m, b, B_X] = block % cfg[C_GRID_X]
-    a.bs[m, b, B_Y] = block // cfg[C_GRID_X] % cfg[C_GRID_Y]
-    a.bs[m, b, B_Z] = block // (cfg[C_GRID_X] * cfg[C_GRID_Y])
+        a.bs[b, c] = 0
+    a.bs[b, B_LIVE] = cfg[C_WARPS]
+    a.bs[b, B_THREADS] = cfg[C_THREADS]
+    a.bs[b, B_ID] = block
+    a.bs[b, B_START] = t
+    a.bs[b, B_END] = -1
+    a.bs[b, B_SHARED] = b * cfg[C_SHARED_BYTES]
+    a.bs[b, B_X] = block % cfg[C_GRID_X]
+    a.bs[b, B_Y] = block // cfg[C_GRID_X] % cfg[C_GRID_Y]
+    a.bs[b, B_Z] = block // (cfg[C_GRID_X] * cfg[C_GRID_Y])
     for k in range(16):
-        a.br[m, b, k, BR_ARRIVED] = 0
-        a.br[m, b, k, BR_LAST] = 0
+        a.br[b, k, BR_ARRIVED] = 0
+        a.br[b, k, BR_LAST] = 0
     if cfg[C_SHARED_BYTES] > 0:
-        a.s8[m, b * cfg[C_SHARED_BYTES] : (b + 1) * cfg[C_SHARED_BYTES]] = 0
-    if a.sv[m, SV_WARPS] == 0:
-        a.sv[m, SV_ACTIVE_SINCE] = t
-    a.sm[m, BLOCKS] += 1
+        a.s8[b * cfg[C_SHARED_BYTES] : (b + 1) * cfg[C_SHARED_BYTES]] = 0
+    if a.sv[SV_WARPS] == 0:
+        a.sv[SV_ACTIVE_SINCE] = t
+    a.sm[BLOCKS] += 1
     for i in range(cfg[C_WARPS]):
         w = b * cfg[C_WARPS] + i
         for c in range(W_COLUMNS):
-            ws[m, w, c] = 0
+            ws[w, c] = 0
         lanes = min(32, cfg[C_THREADS] - 32 * i)
         full = (1 << lanes) - 1
-        ws[m, w, W_STATE] = W_LIVE
-        ws[m, w, W_MASK] = full
-        ws[m, w, W_EXITED] = ~full & 0xFFFFFFFF
-        ws[m, w, W_SLOT] = b
-        ws[m, w, W_INDEX] = i
-        ws[m, w, W_AGE] = a.sv[m, SV_AGE]
-        ws[m, w, W_SINCE] = t
-        ws[m, w, W_LINE] = -1
-        a.sv[m, SV_AGE] += 1
-        a.sv[m, SV_WARPS] += 1
-        a.sm[m, WARPS] -= t
+        ws[w, W_STATE] = W_LIVE
+        ws[w, W_MASK] = full
+        ws[w, W_EXITED] = ~full & 0xFFFFFFFF
+        ws[w, W_SLOT] = b
+        ws[w, W_INDEX] = i
+        ws[w, W_AGE] = a.sv[SV_AGE]
+        ws[w, W_SINCE] = t
+        ws[w, W_LINE] = -1
+        a.sv[SV_AGE] += 1
+        a.sv[SV_WARPS] += 1
+        a.sm[WARPS] -= t
         for r in range(cfg[C_REGISTER_ROWS] + 32):
-            a.ready[m, w, r] = 0
-            a.war[m, w, r] = 0
+            a.ready[w, r] = 0
+            a.war[w, r] = 0
         for k in range(6):
-            a.sb[m, w, k, 0] = 0
-            a.sb[m, w, k, 1] = 0
+            a.sb[w, k, 0] = 0
+            a.sb[w, k, 1] = 0
         for k in range(MAX_GROUPS):
-            a.ag[m, w, k, 0] = 0
-            a.ag[m, w, k, 1] = 0
+            a.ag[w, k, 0] = 0
+            a.ag[w, k, 1] = 0
         for k in range(16):
-            a.cb[m, w, k] = 0
-            a.preds[m, w, k] = 0
-        a.preds[m, w, 7] = 0xFFFFFFFF
-        a.preds[m, w, 15] = 0xFFFFFFFF
+            a.cb[w, k] = 0
+            a.preds[w, k] = 0
+        a.preds[w, 7] = 0xFFFFFFFF
+        a.preds[w, 15] = 0xFFFFFFFF
         if cfg[C_REPLAY]:
             at = block * cfg[C_WARPS] + i
-            ws[m, w, W_TRACE] = s.replay_at[at]
-            ws[m, w, W_TRACE_END] = s.replay_at[at + 1]
-            ws[m, w, W_PC] = s.replay[s.replay_at[at], 2]
+            ws[w, W_TRACE] = s.replay_at[at]
+            ws[w, W_TRACE_END] = s.replay_at[at + 1]
+            ws[w, W_PC] = s.replay[s.replay_at[at], 2]
         sub, slot = w % cfg[C_SUBCORES], w // cfg[C_SUBCORES]
-        a.wake[m, sub, slot] = t
-        a.sc[m, sub, SC_NEXT] = min(a.sc[m, sub, SC_NEXT], t)
-        a.sv[m, SV_NEXT] = min(a.sv[m, SV_NEXT], t)
+        a.wake[sub, slot] = t
+        a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], t)
+        a.sv[SV_NEXT] = min(a.sv[SV_NEXT], t)
