@@ -222,7 +222,7 @@ def _reduce(t: Tracer, x: Value) -> tuple[Value, Value]:
     rest = t.fma(q, t.f32(-5.390302953474238e-15), rest)
     size = _absolute(t, x)
     rest_slot, quadrant_slot = t.slot(rest), t.slot(quadrant)
-    with t.if_(t.compare("geu", size, t.f32(105615.0))):
+    with t.if_(t.compare("ge", size, t.f32(105615.0))):
         slow_rest, slow_quadrant = _payne_hanek(t, x)
         infinite = t.compare("eq", size, t.f32(math.inf))
         t.write(rest_slot, t.select(infinite, t.mul(x, t.f32(0.0)), slow_rest))

@@ -39,11 +39,13 @@ class ArgSpec:
 
         Raises `BuildError` for anything else.
         """
-        if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic):
-            shape = tuple(value.shape)
-            if len(shape) == 0:
-                return cls("scalar", storage_type(value.dtype).name, 0)
-            return cls("array", storage_type(value.dtype).name, len(shape))
+        if hasattr(value, "dtype") and hasattr(value, "shape"):
+            try:
+                storage = storage_type(value.dtype)
+            except TypeError as error:
+                raise BuildError(f"{name}: {error}") from None
+            ndim = len(tuple(value.shape))
+            return cls("array" if ndim else "scalar", storage.name, ndim)
         if isinstance(value, bool):
             return cls("scalar", I32.name, 0)
         if isinstance(value, int):
@@ -51,8 +53,6 @@ class ArgSpec:
             return cls("scalar", kind.name, 0)
         if type(value) is float:
             return cls("scalar", "float32", 0)
-        if isinstance(value, np.generic):
-            return cls("scalar", storage_type(value.dtype).name, 0)
         raise BuildError(f"{name} is a {type(value).__name__}; a kernel takes arrays and numbers")
 
 

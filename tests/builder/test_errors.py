@@ -1,0 +1,238 @@
+"""Is every mistake in a kernel named, with its line and what to do?"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sim
+from sim.builder import ArgSpec, BuildError
+
+X = np.zeros(64, np.float32)
+M = np.zeros((8, 8), np.float32)
+
+
+def line_of(function, marker="# here"):
+    """`file:N:` of the line of a function that ends in the marker."""
+    lines, first = inspect.getsourcelines(function)
+    (at,) = [first + n for n, line in enumerate(lines) if line.rstrip().endswith(marker)]
+    return f"{Path(inspect.getfile(function)).name}:{at}:"
+
+
+def refuse(body, args=(X,), message="", **constants):
+    """Build `body` as a kernel; it must fail at its marked line with this message."""
+    with pytest.raises(BuildError, match=message) as caught:
+        sim.kernel(body).build_for(args, constants)
+    if "# here" in inspect.getsource(body):
+        assert line_of(body) in str(caught.value)
+
+
+def test_python_if_on_a_traced_value():
+    def body(k, x):
+        if x[0] > 1:  # here
+            x[1] = 0
+
+    refuse(body, message=r"k\.if_")
+
+
+def test_and_on_conditions():
+    def body(k, x):
+        i = k.thread_idx.x
+        with k.if_(i > 1 and i < 5):  # here
+            x[i] = 0
+
+    refuse(body, message="& | ~")
+
+
+def test_python_range_of_a_traced_value():
+    def body(k, x):
+        for i in range(k.thread_idx.x):  # here
+            x[i] = 0
+
+    refuse(body, message=r"k\.range_")
+
+
+@pytest.mark.parametrize("convert", [float, int, iter])
+def test_conversion_to_python_numbers(convert):
+    def body(k, x, *, convert):
+        convert(x[0])  # here
+
+    refuse(body, message="only known when it runs", convert=convert)
+
+
+def test_wrong_number_of_indices():
+    def body(k, x):
+        x[0, 1] = 2.0  # here
+
+    refuse(body, message="x has 1 dimension, but 2 indices are given")
+
+    def other(k, m):
+        m[k.thread_idx.x] = 0.0  # here
+
+    refuse(other, (M,), message="m has 2 dimensions, but 1 indices")
+
+
+def test_float_index():
+    def body(k, x):
+        x[k.thread_idx.x / 2] = 0.0  # here
+
+    refuse(body, message="indexed with a float32")
+
+
+def test_slices():
+    def body(k, x):
+        x[0:4] = 1.0  # here
+
+    refuse(body, message="cannot be sliced")
+
+
+def test_shared_arrays_of_traced_shape():
+    def body(k, x, n):
+        k.shared((n, 4))  # here
+
+    refuse(body, (X, 4), message="constant shape")
+
+
+def test_else_without_if():
+    def body(k, x):
+        with k.else_():  # here
+            x[0] = 1.0
+
+    refuse(body, message=r"without a k\.if_")
+
+
+def test_else_that_does_not_follow_its_if():
+    def body(k, x):
+        with k.if_(k.thread_idx.x > 1):
+            x[0] = 1.0
+        x[1] = 2.0
+        with k.else_():  # here
+            x[0] = 1.0
+
+    refuse(body, message="must directly follow")
+
+
+def test_values_from_a_closed_block():
+    def body(k, x):
+        with k.if_(k.thread_idx.x > 1):
+            v = x[0] + 1
+        x[1] = v  # here
+
+    refuse(body, message=r"closed.*k\.var")
+
+
+def test_unsupported_dtypes():
+    def body(k, x):
+        x[0] = x[1].astype(np.complex64)  # here
+
+    refuse(body, message="complex64")
+    with pytest.raises(BuildError, match="argument z: dtype complex128"):
+        ArgSpec.of(np.zeros(3, complex), "argument z")
+
+
+def test_constants_that_do_not_fit():
+    def body(k, x):
+        x[k.thread_idx.x + (1 << 40)] = 0.0  # here
+
+    refuse(body, message="does not fit int32")
+
+
+def test_arguments_that_are_no_arrays_or_numbers():
+    def body(k, x):
+        x[0] = 1.0
+
+    with pytest.raises(BuildError, match="x is a str"):
+        sim.kernel(body).build_for(("no",))
+
+
+def test_wrong_argument_count():
+    def body(k, x, n):
+        x[n] = 1.0
+
+    with pytest.raises(BuildError, match=r"takes 2 arguments \(x, n\), not 1"):
+        sim.kernel(body).build_for((X,))
+
+
+def test_constants_by_name():
+    def body(k, x, *, tile, pad=0):
+        x[tile + pad] = 1.0
+
+    kernel = sim.kernel(body)
+    with pytest.raises(BuildError, match="needs a value for tile="):
+        kernel.build_for((X,))
+    with pytest.raises(BuildError, match="has no constant tiles; it has tile, pad"):
+        kernel.build_for((X,), {"tile": 1, "tiles": 2})
+
+
+def test_calling_a_kernel_without_a_grid():
+    def body(k, x):
+        x[0] = 1.0
+
+    kernel = sim.kernel(body)
+    with pytest.raises(BuildError, match="needs a grid and a block"):
+        kernel(X)
+    with pytest.raises(BuildError, match="needs a device"):
+        kernel[1, 32](X)
+
+
+def test_kernels_without_a_thread_view():
+    with pytest.raises(BuildError, match="first parameter"):
+        sim.kernel(lambda: None)
+
+
+def test_source_that_is_not_available():
+    scope: dict = {}
+    exec("def made(k, x):\n    x[0] = 1.0\n", scope)
+    with pytest.raises(BuildError, match="source of kernel made is not available"):
+        sim.kernel(scope["made"])
+
+
+def test_too_many_registers():
+    def body(k, x, n):
+        values = [k.var(x[j]) for j in range(300)]
+        for _ in k.range_(n, unroll=1):
+            for j in range(300):
+                values[j] += values[(j + 1) % 300]
+        for j in range(300):
+            x[j] = values[j]
+
+    refuse(body, (X, 3), message="registers a thread, and there are 255")
+
+
+def test_ldmatrix_of_global_memory():
+    def body(k, x):
+        k.ldmatrix(x, 0)  # here
+
+    refuse(body, message="ldmatrix reads a shared array")
+
+
+@pytest.mark.parametrize(("shape", "message"), [("m8n8k4", "has no shape"), ("m16n8k8", "fragment a has 4 registers, not 2")])
+def test_tensor_products_that_do_not_exist(shape, message):
+    def body(k, x, *, shape):
+        k.mma((x[0],) * 4, (x[0],) * 2, (0.0,) * 4, shape=shape, dtype="float16")  # here
+
+    refuse(body, message=message, shape=shape)
+
+
+def test_async_copies_of_odd_sizes():
+    def body(k, x):
+        k.async_copy(k.shared(64), 0, x, 0, bytes=12)  # here
+
+    refuse(body, message="4, 8 or 16 bytes, not 12")
+
+
+def test_atomics_that_do_not_exist():
+    def body(k, x):
+        k.atomic_max(x, 0, 1.0)  # here
+
+    refuse(body, message="atomic_max on float32")
+
+
+def test_vector_loads_of_odd_widths():
+    def body(k, x):
+        x.load(0, width=3)  # here
+
+    refuse(body, message="3 elements of float32 are 12 bytes")
