@@ -38,6 +38,8 @@ if COMPILED:
 
     SOURCE_DIGEST = _digest()
 
+    _OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": None}
+
     def _general(t: Any) -> Any:
         """The type that a call passes: int64 for literals, enum members and int32, so that one compilation serves all."""
         t = types.unliteral(t)
@@ -49,7 +51,7 @@ if COMPILED:
         """`numba.njit`, cached, without the global interpreter lock, division as NumPy's."""
 
         def wrap(f: Any) -> Any:
-            dispatcher = numba.njit(nogil=True, error_model="numpy", boundscheck=None, **options)(f)
+            dispatcher = numba.njit(**{**_OPTIONS, **options})(f)
             dispatcher.enable_caching()
             # A function is stale when any compiled source changed, not only its own file, which is
             # all that Numba's stamp sees: so each state of the sources has a cache folder of its own.
@@ -69,9 +71,13 @@ if COMPILED:
 
         return wrap if function is None else wrap(function)
 
+    def bare(function: Any = None, /, **options: Any) -> Any:
+        """`jit` without reference counts: for functions that make no arrays; the caller keeps its own alive."""
+        return jit(function, _nrt=False, **options)
+
     def inner(function: Any = None, /, **options: Any) -> Any:
-        """`jit` for functions that only compiled code calls: they need no way in from Python."""
-        return jit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+        """`jit` for functions that only compiled code calls: no way in from Python, and no reference counts."""
+        return bare(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
     def _cast(source: Any, target: Any, llvm: Any) -> Any:
         def cast(typingctx: Any, x: Any) -> Any:
@@ -105,7 +111,7 @@ else:
         """The function itself: no compiler here."""
         return (lambda f: f) if function is None else function
 
-    inner = jit
+    bare = inner = jit
 
     def bits_to_f32(x: Any) -> Any:
         return np.uint32(x).view(np.float32)

@@ -6,7 +6,7 @@ packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import bare, inner
 from sim.core.exec_atomic import ADDRESS, apply_atomic, scatter_result
 from sim.core.exec_memory import load
 from sim.core.layout import (
@@ -56,7 +56,7 @@ COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
 OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
 
 
-@jit
+@bare
 def collect(st, q, t1):
     """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many."""
     total = 0
@@ -80,7 +80,7 @@ def collect(st, q, t1):
     return total
 
 
-@jit
+@bare
 def deliver(st, s, q):
     """Hand the memory system's answers back to the SMs."""
     for m in range(len(st)):
@@ -108,7 +108,7 @@ def perform_strong(st, s, m, k):
         scatter_result(s.code, pc, s.U[m], base, mask, data)
 
 
-@jit
+@bare
 def commit(st, s, t0, t1):
     """Perform the strong accesses that reached L2 before `t1`, by (cycle, SM, order of issue)."""
     sms = len(st)
@@ -138,7 +138,7 @@ def commit(st, s, t0, t1):
         a.sv[SV_STRONG] = n - done
 
 
-@jit
+@bare
 def note_ended(st, d, blocks):
     """Write down the blocks that ended in this step and free their slots."""
     slots = d.state[D_SLOTS]
@@ -157,7 +157,7 @@ def note_ended(st, d, blocks):
         st[m].sv[SV_EVENTS] = 0
 
 
-@jit
+@bare
 def assign(st, s, d, t1):
     """Give free slots to the next blocks, in the order in which the slots became free.
 
@@ -188,7 +188,7 @@ def assign(st, s, d, t1):
         d.state[D_NEXT] += 1
 
 
-@jit
+@bare
 def next_event(st, t1):
     """The earliest cycle from `t1` on at which an SM or a packet needs attention."""
     soonest = NEVER

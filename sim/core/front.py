@@ -6,7 +6,7 @@ over) read as "ask again at the end of the step"; by then they are known.
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import inner
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -60,7 +60,7 @@ COL_CLASS = int(Col.CLASS)
 OP_DEPBAR = int(Op.DEPBAR)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def send(a, m, time, line, sectors, kind, ops, asked, l1):
     """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring."""
     sv = a.sv
@@ -82,7 +82,7 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     return k
 
 
-@jit(inline="always")
+@inner(inline="always")
 def ring_room(a, m):
     """Packets that still fit into the ring."""
     return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])
@@ -110,7 +110,7 @@ def fetch(a, s, m, sub, line, t):
     return a.code_l0[sub, line % l0, 1]
 
 
-@jit(inline="always")
+@inner(inline="always")
 def constant(a, s, m, line, t):
     """When constant line `line` is in the SM's constant cache; the launch has left it in L2."""
     if a.constant[line] == 0:
@@ -118,7 +118,7 @@ def constant(a, s, m, line, t):
     return a.constant[line]
 
 
-@jit(inline="always")
+@inner(inline="always")
 def dependences(a, s, m, w, pc, t):
     """(time, reason): when the last register or predicate that the instruction touches is there."""
     until = t
@@ -142,7 +142,7 @@ def dependences(a, s, m, w, pc, t):
     return until, reason
 
 
-@jit(inline="always")
+@inner(inline="always")
 def barriers_waited(a, m, w, mask, t):
     """(time, reason) of the control-bit barriers in `mask`."""
     until = t
@@ -156,7 +156,7 @@ def barriers_waited(a, m, w, mask, t):
     return until, reason
 
 
-@jit(inline="always")
+@inner(inline="always")
 def copies_waited(a, m, w, left, t):
     """When all but the `left` youngest committed groups of asynchronous copies are complete."""
     until = t

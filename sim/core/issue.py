@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import inner
 from sim.core.access import popcount
 from sim.core.control import converge, leave, put_aside, take_runnable
 from sim.core.execute import execute
@@ -109,7 +109,7 @@ FIRST_CONTROL = 160
 PT = 7
 
 
-@jit(inline="always")
+@inner(inline="always")
 def results_at(a, s, m, w, pc, t, time, reason):
     """Destination registers and predicates are there at `time`; who waits for them, waits for `reason`."""
     registers = s.cfg[C_REGISTER_ROWS]
@@ -132,7 +132,7 @@ def results_at(a, s, m, w, pc, t, time, reason):
             a.sb[w, barrier, SB_REASON] = reason
 
 
-@jit(inline="always")
+@inner(inline="always")
 def take_pipe(a, s, m, sub, cls, t):
     """Occupy the class's pipe (or its alternate, if that is free sooner) from cycle `t`."""
     pipe, other = s.tc[cls, TC_PIPE], s.tc[cls, TC_ALTERNATE]
@@ -143,7 +143,7 @@ def take_pipe(a, s, m, sub, cls, t):
     a.sm[PIPE + pipe] += s.tc[cls, TC_INTERVAL]
 
 
-@jit(inline="always")
+@inner(inline="always")
 def context(a, s, m, w, t):
     """What special registers read, in the order of `core.context.Ctx`."""
     ctx, cfg, b = a.ctx, s.cfg, a.ws[w, W_SLOT]
@@ -207,7 +207,7 @@ def arrive(a, s, m, sub, slot, w, pc, lanes, t):
     check_barriers(a, s, m, b, t)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def sleep(a, m, sub, slot, w, reason):
     """The warp waits for an event that other warps bring."""
     a.ws[w, W_REASON] = reason
@@ -299,7 +299,7 @@ def replay_control(a, s, m, sub, slot, w, pc, on, t):
         check_barriers(a, s, m, b, t)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def record(a, s, m, w, pc, active, on):
     """Add the instruction to this step's trace records."""
     n = a.sv[SV_TRACE]

@@ -10,7 +10,7 @@ a sector under way waits for the same packet.
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import inner
 from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
@@ -62,7 +62,7 @@ HIT_SECTORS = int(Inst.HIT_SECTORS)
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def through_queue(a, s, m, sub, t, busy):
     """Pass the queue and the address unit, which is then busy; returns the tick at which the instruction leaves."""
     start = max(t * TICK, a.sc[sub, SC_ADDRESS_FREE])
@@ -72,7 +72,7 @@ def through_queue(a, s, m, sub, t, busy):
     return start
 
 
-@jit(inline="always")
+@inner(inline="always")
 def shared_stage(a, m, sub, arrive, duration):
     """Take the shared stage for `duration` ticks from `arrive` on; returns the tick of the start."""
     start = max(arrive, a.sv[SV_LSU_FREE])
@@ -82,7 +82,7 @@ def shared_stage(a, m, sub, arrive, duration):
     return start
 
 
-@jit(inline="always")
+@inner(inline="always")
 def l1_find(a, s, m, line):
     """Index of the L1 line that holds `line`, or -1."""
     ways = s.cfg[C_L1_WAYS]
@@ -93,7 +93,7 @@ def l1_find(a, s, m, line):
     return -1
 
 
-@jit(inline="always")
+@inner(inline="always")
 def l1_claim(a, s, m, line):
     """Index of the line that makes room for `line`: the least recently used of its set, emptied."""
     ways = s.cfg[C_L1_WAYS]
@@ -108,7 +108,7 @@ def l1_claim(a, s, m, line):
     return oldest
 
 
-@jit(inline="always")
+@inner(inline="always")
 def new_entry(a, m, w, row, count, barrier, group, extra, low):
     """Take a waiting entry off the free list; -1 if none is left."""
     e = a.sv[SV_FREE_ENTRY]
@@ -128,7 +128,7 @@ def new_entry(a, m, w, row, count, barrier, group, extra, low):
     return e
 
 
-@jit(inline="always")
+@inner(inline="always")
 def wait_for(a, m, entry, packet):
     """Let `entry` wait for `packet` (unless it is the packet's latest waiter already)."""
     head = a.rq[packet, R_WAITERS]
@@ -185,7 +185,7 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     return latest
 
 
-@jit(inline="always")
+@inner(inline="always")
 def complete(a, s, m, w, row, count, barrier, group, time):
     """The data of an instruction is in its registers (or in shared memory) at `time`."""
     a.ws[w, W_PENDING] -= 1

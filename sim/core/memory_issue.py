@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import inner
 from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
@@ -210,7 +210,7 @@ def check_window(a, s, m, w, pc, addr, mask, width, size, error):
     return True
 
 
-@jit(inline="always")
+@inner(inline="always")
 def rows_read_at(a, s, m, w, pc, time):
     """The sources of a memory instruction may be overwritten from `time` on."""
     code, registers = s.code, s.cfg[C_REGISTER_ROWS]
@@ -230,7 +230,7 @@ def rows_read_at(a, s, m, w, pc, time):
                 a.war[w, r] = max(a.war[w, r], time)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
     d = s.code[pc, COL_D]
@@ -243,7 +243,7 @@ def results_known(a, s, m, w, pc, time, reason):
         a.sb[w, barrier, SB_REASON] = reason
 
 
-@jit(inline="always")
+@inner(inline="always")
 def results_unknown(a, s, m, w, pc):
     """The destination registers of a memory instruction wait for L2."""
     a.ws[w, W_PENDING] += 1
@@ -256,7 +256,7 @@ def results_unknown(a, s, m, w, pc):
         a.sb[w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
 
 
-@jit(inline="always")
+@inner(inline="always")
 def enter(a, s, m, sub, t, passes, duration):
     """Queue, address unit and shared stage; returns (tick it left the sub-core, tick it got the stage).
 
@@ -276,7 +276,7 @@ def pass_shared_stage(a, s, m, sub, pc, t):
     return t + waited + s.tc[cls, TC_LATENCY]
 
 
-@jit(inline="always")
+@inner(inline="always")
 def count_access(s, m, pc, sectors, lines, wavefronts, ideal, asked):
     """Add one request to the instruction's counts."""
     count = s.inst[m, pc]
@@ -288,7 +288,7 @@ def count_access(s, m, pc, sectors, lines, wavefronts, ideal, asked):
     count[BYTES_ASKED] += asked
 
 
-@jit(inline="always")
+@inner(inline="always")
 def sectors_in(sector_list, n):
     """Sectors of `n` lines."""
     total = 0
@@ -489,7 +489,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
     )
 
 
-@jit
+@inner
 def matrix_passes(a, m, addr, matrices):
     """Passes of ldmatrix or stmatrix: eight 16-byte rows a matrix, one matrix after another."""
     work = a.scratch

@@ -12,7 +12,7 @@ so that every resident cycle is charged exactly once.
 
 from __future__ import annotations
 
-from sim._jit import inner, jit
+from sim._jit import bare, inner
 from sim.core.front import ring_room, waits
 from sim.core.issue import issue
 from sim.core.layout import (
@@ -97,7 +97,7 @@ SHARED_SPACE = int(Space.SHARED)
 FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
 
-@jit(inline="always")
+@inner(inline="always")
 def charge(a, s, m, w, t):
     """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
     ws = a.ws
@@ -107,7 +107,7 @@ def charge(a, s, m, w, t):
         ws[w, W_SINCE] = t
 
 
-@jit(inline="always")
+@inner(inline="always")
 def throttled(a, s, m, sub, w, t, t1):
     """When the resources that the warp's instruction shares with others are free: (cycle, stall reason)."""
     pc = a.ws[w, W_PC]
@@ -232,7 +232,7 @@ def run_sm(a, s, m, t0, t1):
     a.sv[SV_NEXT] = soonest
 
 
-@jit
+@bare
 def run_sms(st, s, first, last, t0, t1):
     """Advance SMs `first` to `last - 1`. Each touches only its own state, so ranges may run side by side."""
     for m in range(first, last):
