@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from sim.builder.ir import Access, Graph, Loop, Region, Value
 from sim.builder.polynomial import ALIGNED, Polynomials, Terms, combine, multiply, power_of_two, scale, split
 from sim.builder.rebuild import Rebuilder
-from sim.builder.types import I32, I64, U32, U64
-from sim.isa import Space
+from sim.builder.types import I32, I64, U32
 
 MAX_OFFSET = (1 << 23) - 1  #: immediate offsets are signed and have 24 bits
 
@@ -40,6 +39,7 @@ class Pointer:
 
     carry: Value
     step: Terms
+    wide: bool  #: the index that it stands for has 64 bits
 
 
 class AddressLowering(Rebuilder):
@@ -51,6 +51,7 @@ class AddressLowering(Rebuilder):
         self.alignment: dict[int, int] = {}
         self._known: dict[int, list[Known]] = {}  # by region
         self._pointers: dict[int, list[Pointer]] = {}  # by loop body region
+        self._wide = False  # the index at hand has 64 bits
         self._stripped: dict[int, tuple[Value | None, int]] = {}
 
     # --- accesses
@@ -77,6 +78,7 @@ class AddressLowering(Rebuilder):
         """The address value and immediate offset of an element."""
         base = self.e.leaf("shared_base", I32) if access.base is None else access.base
         size = access.storage.bytes
+        self._wide = index.type.bits == 64
         terms = scale(self.polynomials.of(index), size)
         terms = combine(terms, {(): access.base_bytes} if access.base_bytes else {}, 1)
         return self._locate(base, terms, index, size)
@@ -96,9 +98,7 @@ class AddressLowering(Rebuilder):
         if loop is not None:
             value, start = self._pointer(loop, base, moving, constant)
             return value, constant - start
-        value = self._derived(base, moving) if base.type.bits == 64 else None
-        if value is None:
-            value = self._fresh(base, moving, index, size)
+        value = (self._derived(base, moving) if base.type.bits == 64 else None) or self._fresh(base, moving, index, size)
         self._remember(base, moving, 0, value)
         return value, constant
 
@@ -137,7 +137,7 @@ class AddressLowering(Rebuilder):
                     continue
                 difference = combine(moving, known.terms, -1)
                 if len(difference) == 1:
-                    (monomial, coefficient), = difference.items()
+                    ((monomial, coefficient),) = difference.items()
                     value = self._added(known.value, monomial, coefficient)
                     if value is not None:
                         return value
@@ -211,21 +211,27 @@ class AddressLowering(Rebuilder):
         """base + terms, one multiply-add a term."""
         value = base
         for monomial, coefficient in moving.items():
-            variable = self._product(monomial)
-            if variable.type.bits == 64:
-                value = self.e.add(self.e.mul(self.e.bitcast(variable, base.type), self.e.const(coefficient, base.type)), value)
-            else:
-                value = self._multiply_add(variable, coefficient, value)
+            value = self._plus(value, monomial, coefficient)
         return value
 
-    def _product(self, monomial: tuple[int, ...]) -> Value:
-        """The product of a monomial's variables; 64 bits wide when one of them is."""
+    def _plus(self, address: Value, monomial: tuple[int, ...], coefficient: int) -> Value:
+        """An address moved by a multiple of a product; the empty product is 1."""
         e = self.e
-        value = self.polynomials.variable[monomial[0]]
-        for i in monomial[1:]:
-            factor = self.polynomials.variable[i]
-            if value.type.bits != factor.type.bits:
-                value, factor = e.cast(value, I64), e.cast(factor, I64)
+        if not monomial:
+            return e.add(address, e.const(coefficient, address.type))
+        variable = self._product(monomial)
+        if variable.type.bits == 64:
+            return e.add(e.mul(e.bitcast(variable, address.type), e.const(coefficient, address.type)), address)
+        return self._multiply_add(variable, coefficient, address)
+
+    def _product(self, monomial: tuple[int, ...]) -> Value:
+        """The product of a monomial's variables, in 64 bits when the kernel's index has them."""
+        e = self.e
+        factors = [self.polynomials.variable[i] for i in monomial]
+        if len(factors) > 1 and (self._wide or any(f.type.bits == 64 for f in factors)):
+            factors = [e.cast(f, I64) for f in factors]
+        value = factors[0]
+        for factor in factors[1:]:
             value = e.mul(value, e.bitcast(factor, value.type))
         return value
 
@@ -243,7 +249,11 @@ class AddressLowering(Rebuilder):
                     if loop.note is None or len(inside) != 1 or inside[0] is not loop.note[0]:
                         return None
                     index, step, _, by_index = loop.note
-                    if not step.is_const or split(moving, index.id) is None or (by_index and set(moving) == {(index.id,)}):
+                    if (
+                        not step.is_const
+                        or split(moving, index.id) is None
+                        or (by_index and set(moving) == {(index.id,)})
+                    ):
                         return None  # as cheap from the index itself, or impossible
                     return loop
             region = region.parent
@@ -261,7 +271,11 @@ class AddressLowering(Rebuilder):
             if value is not None:
                 self._remember(base, moving, 0, value)
                 return value, 0
-        first = combine(combine(multiply(factor, self.polynomials.of(index.args[0])), rest, 1), {(): constant} if constant else {}, 1)
+        first = combine(
+            combine(multiply(factor, self.polynomials.of(index.args[0])), rest, 1),
+            {(): constant} if constant else {},
+            1,
+        )
         outer = loop.body.parent
         assert outer is not None
         with self.inside(outer):
@@ -269,7 +283,7 @@ class AddressLowering(Rebuilder):
         carry = e.carry(loop, start)
         included = constant - offset
         advance = scale(factor, step.attr * copies)
-        self._pointers.setdefault(id(loop.body), []).append(Pointer(carry, advance))
+        self._pointers.setdefault(id(loop.body), []).append(Pointer(carry, advance, self._wide))
         self._known.setdefault(id(loop.body), []).append(Known(base, moving, included, carry))
         aligned = min(self.polynomials.multiple(first), power_of_two(offset), self.polynomials.multiple(advance))
         self.alignment[carry.id] = aligned
@@ -283,18 +297,18 @@ class AddressLowering(Rebuilder):
         return self._locate(base, terms, index[0], index[1])
 
     def _index(self, base: Value, terms: Terms) -> tuple[Value, int] | None:
-        """The moving part of `terms` as an int32 index and an element size that divides all of it."""
+        """The moving part of `terms` as an index and an element size that divides all of it."""
         moving = {m: c for m, c in terms.items() if m}
         if not moving:
             return None
         size = min(16, *(power_of_two(c) for c in moving.values()))
-        if len(moving) == 1 or any(self.polynomials.variable[i].type.bits != 32 for m in moving for i in m):
+        narrow = all(self.polynomials.variable[i].type.bits == 32 for m in moving for i in m)
+        if len(moving) == 1 or not (narrow or self._wide):
             return None
-        e = self.e
+        e, kind = self.e, I64 if self._wide else I32
         total: Value | None = None
         for monomial, coefficient in sorted(moving.items(), key=lambda item: -len(item[0])):
-            product = e.bitcast(self._product(monomial), I32)
-            term = e.mul(product, e.i32(coefficient // size))
+            term = e.mul(e.cast(self._product(monomial), kind), e.const(coefficient // size, kind))
             total = term if total is None else e.add(total, term)
         assert total is not None
         return total, size
@@ -306,26 +320,8 @@ class AddressLowering(Rebuilder):
         super().finish_loop(node, old, copies)
 
     def _advanced(self, pointer: Pointer) -> Value:
-        e, carry = self.e, pointer.carry
-        value = carry
+        self._wide = pointer.wide
+        value = pointer.carry
         for monomial, coefficient in pointer.step.items():
-            if not monomial:
-                value = e.add(value, e.const(coefficient, carry.type))
-                continue
-            variable = self._product(monomial)
-            if variable.type.bits == 64:
-                value = e.add(e.mul(e.bitcast(variable, carry.type), e.const(coefficient, carry.type)), value)
-            else:
-                value = self._multiply_add(variable, coefficient, value)
+            value = self._plus(value, monomial, coefficient)
         return value
-
-
-def merge_shared_loads(graph: Graph, alignment: dict[int, int]) -> None:
-    """Adjacent 32-bit loads from shared memory become one load of 64 or 128 bits, where the address is aligned for it."""
-    from sim.builder.vectors import merge_region
-
-    merge_region(graph, graph.root, alignment)
-
-
-__all__ = ["AddressLowering", "merge_shared_loads"]
-_ = (U64, Space)

@@ -101,7 +101,9 @@ def _uniform(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
             taken[at + k] |= solid
         number[reg.id] = at + FIRST_UNIFORM
     if len(taken) + FIRST_UNIFORM > MAX_UNIFORM:
-        raise BuildError(f"this kernel needs {len(taken)} uniform registers, and there are {MAX_UNIFORM - FIRST_UNIFORM}")
+        raise BuildError(
+            f"this kernel needs {len(taken)} uniform registers, and there are {MAX_UNIFORM - FIRST_UNIFORM}"
+        )
     return len(taken) + FIRST_UNIFORM if taken else 0
 
 
@@ -129,7 +131,20 @@ def _keep_in_register(code: Code, reg: VReg) -> None:
         for m in map(copy, block.code):  # the given instructions stay as they are
             if any(p is reg for p in m.predicate_reads()):
                 again = code.new("P")
-                out.append(Machine(Op.ISETP, TimingClass.SETP, "ISETP.NE.AND", a=kept, b=ZERO, na=1, nb=1, pd=again, x=5, line=m.line))
+                out.append(
+                    Machine(
+                        Op.ISETP,
+                        TimingClass.SETP,
+                        "ISETP.NE.AND",
+                        a=kept,
+                        b=ZERO,
+                        na=1,
+                        nb=1,
+                        pd=again,
+                        x=5,
+                        line=m.line,
+                    )
+                )
                 m.guard, m.pa, m.pb = (_renamed(g, reg, again) for g in (m.guard, m.pa, m.pb))  # type: ignore[assignment]
             out.append(m)
             if reg in (m.pd, m.pe):
@@ -137,7 +152,19 @@ def _keep_in_register(code: Code, reg: VReg) -> None:
                 m.pd = fresh if m.pd is reg else m.pd
                 m.pe = fresh if m.pe is reg else m.pe
                 out.append(
-                    Machine(Op.SEL, TimingClass.ALU, "SEL", kept, 1, a=ZERO, b=Imm(1), na=1, nb=1, pa=Guard(fresh, True), line=m.line)
+                    Machine(
+                        Op.SEL,
+                        TimingClass.ALU,
+                        "SEL",
+                        kept,
+                        1,
+                        a=ZERO,
+                        b=Imm(1),
+                        na=1,
+                        nb=1,
+                        pa=Guard(fresh, True),
+                        line=m.line,
+                    )
                 )
         block.code = out
 

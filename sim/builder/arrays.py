@@ -21,7 +21,14 @@ class Array:
     __slots__ = ("base", "base_bytes", "extents", "name", "space", "storage", "tracer")
 
     def __init__(
-        self, tracer: Tracer, name: str, space: Space, storage: Type, extents: tuple[Value | None, ...], base: Value | None, base_bytes: int
+        self,
+        tracer: Tracer,
+        name: str,
+        space: Space,
+        storage: Type,
+        extents: tuple[Value | None, ...],
+        base: Value | None,
+        base_bytes: int,
     ) -> None:
         self.tracer = tracer
         self.name = name
@@ -106,7 +113,9 @@ class Array:
     def _check_width(self, width: int) -> None:
         size = width * self.storage.bytes
         if size not in (1, 2, 4, 8, 16) or width < 1:
-            raise self.tracer.error(f"{width} elements of {self.storage} are {size} bytes; an access takes 1, 2, 4, 8 or 16")
+            raise self.tracer.error(
+                f"{width} elements of {self.storage} are {size} bytes; an access takes 1, 2, 4, 8 or 16"
+            )
 
     def flat(self, index: Any) -> Value:
         """The row-major element index. Raises `BuildError` for a wrong number of dimensions or a float."""
@@ -115,14 +124,20 @@ class Array:
         if len(parts) == 1 and isinstance(parts[0], tuple):
             parts = parts[0]
         if len(parts) != self.ndim:
-            raise t.error(f"{self.name} has {self.ndim} dimension{'s' * (self.ndim != 1)}, but {len(parts)} indices are given")
+            raise t.error(
+                f"{self.name} has {self.ndim} dimension{'s' * (self.ndim != 1)}, but {len(parts)} indices are given"
+            )
         values = []
         for part in parts:
             if isinstance(part, slice):
-                raise t.error(f"{self.name} cannot be sliced in a kernel; index single elements or use .load(..., width=)")
+                raise t.error(
+                    f"{self.name} cannot be sliced in a kernel; index single elements or use .load(..., width=)"
+                )
             value = lift(t, part)
             if not value.type.is_int:
-                raise t.error(f"{self.name} is indexed with a {value.type}; an index is an integer: use .astype(np.int32) or //")
+                raise t.error(
+                    f"{self.name} is indexed with a {value.type}; an index is an integer: use .astype(np.int32) or //"
+                )
             values.append(value)
         wide = any(v.type.bits == 64 for v in values)
         total: Value | None = None
@@ -185,7 +200,9 @@ class Array:
         typed = tuple(stored(t, t.cast(lift(t, v, kind), kind)) for v in values)
         if len(typed) > 1 and self.storage.bits < 32:
             if not self.storage.is_half:
-                raise t.error(f"store of {len(typed)} {self.storage} elements; store them one by one or as uint32 through .view(np.uint32)")
+                raise t.error(
+                    f"store of {len(typed)} {self.storage} elements; store them one by one or as uint32 through .view(np.uint32)"
+                )
             words = tuple(t.emit("packhalf", U32, typed[j : j + 2], self.storage) for j in range(0, len(typed), 2))
             access = Access(self.space, self.base, self.base_bytes, U32, len(words), array=self.name)
             t.emit("store", BOOL, (self._divided(index, 2), *words), access)

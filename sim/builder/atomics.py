@@ -39,7 +39,9 @@ def atomic(t: Tracer, name: str, array: Array, index: Any, value: Any, compare: 
     args = [at, t.cast(lift(t, value, kind), kind)]
     if compare is not None:
         args.append(t.cast(lift(t, compare, kind), kind))
-    access = Access(array.space, array.base, array.base_bytes, array.storage, array=array.name, operation=AtomicOp[name])
+    access = Access(
+        array.space, array.base, array.base_bytes, array.storage, array=array.name, operation=AtomicOp[name]
+    )
     return Scalar(t, t.emit("atomic", kind, tuple(args), access))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.builder.addresses import AddressLowering, merge_shared_loads
+from sim.builder.addresses import AddressLowering
 from sim.builder.allocate import Allocation, allocate
 from sim.builder.coalesce import coalesce
 from sim.builder.control import link, select_code
@@ -14,6 +14,7 @@ from sim.builder.layout import tidy_branches
 from sim.builder.machine import Code, Machine
 from sim.builder.schedule import REGISTER_BUDGET, schedule
 from sim.builder.unroll import LoopLowering
+from sim.builder.vectors import merge_region
 from sim.program import Param, Program
 
 
@@ -21,7 +22,7 @@ def schedule_and_allocate(code: Code) -> Allocation:
     """Order and number. Numbers may not fit the budget without gaps: then the order is made for a smaller one."""
     given = [list(block.code) for block in code.blocks]
     best: tuple[Allocation, list[list[Machine]]] | None = None
-    for budget in (REGISTER_BUDGET, REGISTER_BUDGET - 2, REGISTER_BUDGET - 4):
+    for budget in range(REGISTER_BUDGET, REGISTER_BUDGET - 10, -2):
         for block, order in zip(code.blocks, given, strict=True):
             block.code = list(order)
         schedule(code, budget)
@@ -41,7 +42,7 @@ def compile_graph(graph: Graph, params: Sequence[Param], param_bytes: int, param
     unrolled = LoopLowering(graph, hoist=True).run()
     lowering = AddressLowering(unrolled)
     lowered = lowering.run()
-    merge_shared_loads(lowered, lowering.alignment)
+    merge_region(lowered, lowered.root, lowering.alignment)
     code = select_code(lowered)
     coalesce(code)
     tidy_branches(code)

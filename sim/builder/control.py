@@ -8,16 +8,26 @@ is the end of an outer such part, or of the kernel.
 
 from __future__ import annotations
 
-from sim.builder import select_float, select_integer, select_memory
+from sim.builder import (
+    select_choice,
+    select_convert,
+    select_float,
+    select_integer,
+    select_logic,
+    select_memory,
+    select_wide,
+)
 from sim.builder.errors import BuildError
+from sim.builder.instructions import load_constant, move
 from sim.builder.ir import KEPT, Graph, If, Loop, Region, Value
 from sim.builder.machine import Block, Code, Guard, Lane, Machine
 from sim.builder.marking import is_uniform, mark_uniform
-from sim.builder.select import STACK_POINTER, Selector, is_alias, load_constant, move
+from sim.builder.select import STACK_POINTER, Selector, is_alias
 from sim.builder.types import BOOL
 from sim.isa import CONVERGENCE_BARRIERS, Op, TimingClass
 
-HANDLER_FILES = (select_float, select_integer, select_memory)  #: imported for the handlers that they register
+#: Imported for the handlers that they register.
+HANDLER_FILES = (select_choice, select_convert, select_float, select_integer, select_logic, select_memory, select_wide)
 GUARD_LIMIT = 8  #: instructions of a way that is guarded instead of branched around
 _UNGUARDED = frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote", "mma", "ldsm", "clock"))
 
@@ -39,8 +49,23 @@ def select_code(graph: Graph) -> Code:
         block.code.reverse()
         block.number = number
     s.code.blocks = s.blocks
+    _rename(s)
     link(s.code)
     return s.code
+
+
+def _rename(s: Selector) -> None:
+    """Put the registers of leaves that were made further up in the place of those that they made needless."""
+
+    def renamed(operand: object) -> object:
+        while type(operand) is Lane and operand.reg.id in s.same:
+            operand = Lane(s.same[operand.reg.id].reg, operand.word)
+        return operand
+
+    if s.same:
+        for block in s.blocks:
+            for m in block.code:
+                m.a, m.b, m.c, m.dst = renamed(m.a), renamed(m.b), renamed(m.c), renamed(m.dst)  # type: ignore[assignment]
 
 
 def link(code: Code) -> None:
@@ -140,7 +165,13 @@ def _exits_under_conditions(graph: Graph, region: Region) -> None:
     for at, item in enumerate(region.items):
         if isinstance(item, If):
             then, otherwise = item.then, item.otherwise
-            if not item.joins and not otherwise.items and len(then.items) == 1 and _is_exit(then.items[0]) and not then.items[0].args:  # type: ignore[union-attr]
+            if (
+                not item.joins
+                and not otherwise.items
+                and len(then.items) == 1
+                and _is_exit(then.items[0])
+                and not then.items[0].args
+            ):  # type: ignore[union-attr]
                 region.items[at] = _exit(graph, region, item.condition, item.line)
             else:
                 _exits_under_conditions(graph, then)
@@ -164,6 +195,7 @@ def walk(s: Selector, region: Region) -> None:
             else:
                 s.value(item)
         elif id(item) in s.marking.nodes:
+            s.flush(region)
             if isinstance(item, If):
                 _if(s, item)
             else:
@@ -206,7 +238,9 @@ def _if(s: Selector, node: If) -> None:
     s.line = line
     if sync:
         if barrier >= CONVERGENCE_BARRIERS:
-            raise BuildError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
+            raise BuildError(
+                f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another"
+            )
         s.put(Machine(Op.BSYNC, TimingClass.BRANCH, "BSYNC", x=barrier))
         s.sync_depth += 1
     after = start_block(s)
@@ -242,7 +276,12 @@ def _before_branch(s: Selector, node: If, joins: list[Value]) -> list[Value]:
         if then.op == "exit":
             carry = then.args[0]
             loop = carry.owner
-            if isinstance(loop, Loop) and loop.body.parent is node.then and carry.args[0] is other and carry.id not in s.lanes:
+            if (
+                isinstance(loop, Loop)
+                and loop.body.parent is node.then
+                and carry.args[0] is other
+                and carry.id not in s.lanes
+            ):
                 s.lanes[carry.id] = s.use(j)
                 s.preset.add(carry.id)
                 found.append(j)
@@ -375,7 +414,13 @@ def _guarded_way(s: Selector, way: Region, side: int, joins: list[Value], guard:
         if value.region is way and not is_alias(value) and value.id not in s.lanes:
             s.lanes[value.id] = dst
             s.merged.add(value.id)
-            if in_place and not _made_in(way, other) and other.region is not None and not is_alias(other) and other.id not in redirected:
+            if (
+                in_place
+                and not _made_in(way, other)
+                and other.region is not None
+                and not is_alias(other)
+                and other.id not in redirected
+            ):
                 redirected.add(other.id)
                 s.redirect[value.id] = (other, dst)
         else:
@@ -410,7 +455,9 @@ def _loop(s: Selector, node: Loop) -> None:
     s.line = node.line
     if sync:
         if barrier >= CONVERGENCE_BARRIERS:
-            raise BuildError(f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another")
+            raise BuildError(
+                f"kernel {s.graph.name}: more than {CONVERGENCE_BARRIERS} divergent blocks inside one another"
+            )
         s.put(Machine(Op.BSYNC, TimingClass.BRANCH, "BSYNC", x=barrier))
         s.sync_depth += 1
     after = start_block(s, s.block.depth + 1)

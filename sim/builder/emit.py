@@ -21,7 +21,9 @@ def emit(
 ) -> Program:  # fmt: skip
     """The program of allocated code."""
     for block in code.blocks:
-        block.code = [m for m in block.code if not (m.copy and _operand(m.a, numbers.number) == _operand(m.dst, numbers.number))]
+        block.code = [
+            m for m in block.code if not (m.copy and _operand(m.a, numbers.number) == _operand(m.dst, numbers.number))
+        ]
     starts, total = {}, 0
     for block in code.blocks:
         starts[block.number] = total

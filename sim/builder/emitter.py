@@ -15,7 +15,9 @@ from sim.builder.ir import EFFECTS, Access, Graph, If, Loop, Region, Value
 from sim.builder.types import BOOL, F32, F64, I32, Type, int_range, round_float, wrap
 from sim.isa import Space, SpecialRegister
 
-LEAVES = frozenset(("const", "cbank", "sreg", "shared_base", "undef"))  #: available everywhere; made where they are used
+LEAVES = frozenset(
+    ("const", "cbank", "sreg", "shared_base", "undef")
+)  #: available everywhere; made where they are used
 _COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "min", "max", "pand", "por", "pxor"))
 
 

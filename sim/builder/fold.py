@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sim.builder.ir import Value
-from sim.builder.types import BOOL, F64, I32, I64, U32, U64, Type, bits_of, from_bits, int_range, wrap
+from sim.builder.types import BOOL, F32, F64, I32, U32, Type, bits_of, from_bits, int_range, wrap
 
 if TYPE_CHECKING:
     from sim.builder.emitter import Emitter
@@ -327,6 +327,8 @@ def _cast(e: Emitter, t: Type, args: tuple[Value, ...], attr: Any) -> Value | No
         return e.const(a.attr, t)
     if a.type.is_int and t.is_int and a.type.bits == t.bits:
         return e.emit("bitcast", t, (a,))
+    if (a.type.is_half and t is not F32 and t is not BOOL) or (t.is_half and a.type not in (F32, F64, BOOL)):
+        return e.cast(e.cast(a, F32), t)  # halves convert through float32
     if a.op == "cast" and a.type.is_int and t.is_int and a.type.bits == 64 and t.bits == 32:
         if a.args[0].type.bits == 32 and a.args[0].type.is_int:
             return e.emit("bitcast", t, a.args)
@@ -396,5 +398,3 @@ _RULES: dict[str, Rule] = {
     "word": _hi,
     "popc": _popc,
 }
-
-_ = (I64, U64)

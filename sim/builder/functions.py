@@ -236,7 +236,9 @@ _TWO_OVER_PI = (0x3C439041, 0xDB629599, 0xF534DDC0, 0xFC2757D1, 0x4E441529, 0xA2
 def _payne_hanek(t: Tracer, x: Value) -> tuple[Value, Value]:
     """Reduction with as many bits of 2/pi as the exponent asks for."""
     bits = t.bitcast(x, U32)
-    exponent = t.add(t.emit("and", I32, (t.bitcast(t.emit("shr", U32, (bits, t.i32(23))), I32), t.i32(255))), t.i32(-128))
+    exponent = t.add(
+        t.emit("and", I32, (t.bitcast(t.emit("shr", U32, (bits, t.i32(23))), I32), t.i32(255))), t.i32(-128)
+    )
     mantissa = t.emit("or", U32, (t.emit("shl", U32, (bits, t.i32(8))), t.const(0x80000000, U32)))
     words: list[Value] = []
     carry: Value = t.const(0, U64)
@@ -257,7 +259,9 @@ def _payne_hanek(t: Tracer, x: Value) -> tuple[Value, Value]:
     quadrant = t.select(negative, _negative(t, quadrant), quadrant)
     flip = t.compare("ne", up, t.const(0, U32))
     mask = t.select(flip, t.const(0xFFFFFFFF, U32), t.const(0, U32))
-    fraction = t.emit("pair", I64, (t.emit("xor", U32, (fraction_low, mask)), t.emit("xor", U32, (fraction_high, mask))))
+    fraction = t.emit(
+        "pair", I64, (t.emit("xor", U32, (fraction_low, mask)), t.emit("xor", U32, (fraction_high, mask)))
+    )
     scaled = t.mul(t.cast(fraction, F64), t.f64(8.515303950216386e-20))  # pi / 2**65
     rest = t.cast(scaled, F32)
     minus = t.emit("pxor", BOOL, (negative, flip))
@@ -277,7 +281,9 @@ def _trig_polynomial(t: Tracer, x: Value, quadrant: Value) -> Value:
     zero = t.i32(0)
     odd = t.compare("ne", t.emit("and", I32, (quadrant, t.i32(1))), zero)
     square = t.mul(x, x)
-    p = t.select(odd, t.fma(square, t.f32(2.4279579520225525e-05), t.f32(-0.0013887860113754868)), t.f32(-0.00019574658654164522))
+    p = t.select(
+        odd, t.fma(square, t.f32(2.4279579520225525e-05), t.f32(-0.0013887860113754868)), t.f32(-0.00019574658654164522)
+    )
     p = t.fma(p, square, t.select(odd, t.f32(0.041666727513074875), t.f32(0.00833270326256752)))
     p = t.fma(p, square, t.select(odd, t.f32(-0.4999999701976776), t.f32(-0.16666662693023682)))
     base = t.select(odd, t.f32(1.0), x)

@@ -44,7 +44,9 @@ class Value:
 
     __slots__ = ("args", "attr", "id", "line", "nonneg", "op", "owner", "region", "type", "uniform")
 
-    def __init__(self, op: str, type_: Type, args: tuple[Value, ...], attr: Any, region: Region | None, line: int) -> None:
+    def __init__(
+        self, op: str, type_: Type, args: tuple[Value, ...], attr: Any, region: Region | None, line: int
+    ) -> None:
         self.op = op
         self.type = type_
         self.args = args
@@ -129,7 +131,9 @@ class Loop:
         self.condition: Value | None = None
         self.counted: Counted | None = None
         self.line = line
-        self.note: Any = None  #: of a lowered counted loop: (index carry, step, rounds a time, condition reads the index)
+        self.note: Any = (
+            None  #: of a lowered counted loop: (index carry, step, rounds a time, condition reads the index)
+        )
 
 
 @dataclass(frozen=True, slots=True)

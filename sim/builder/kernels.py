@@ -69,7 +69,10 @@ class Kernel:
         self.function = function
         self.name = function.__name__
         parameters = list(inspect.signature(function).parameters.values())
-        if not parameters or parameters[0].kind not in (parameters[0].POSITIONAL_OR_KEYWORD, parameters[0].POSITIONAL_ONLY):
+        if not parameters or parameters[0].kind not in (
+            parameters[0].POSITIONAL_OR_KEYWORD,
+            parameters[0].POSITIONAL_ONLY,
+        ):
             raise BuildError(f"kernel {self.name} needs a first parameter for the thread view: def {self.name}(k, ...)")
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -91,7 +94,9 @@ class Kernel:
     def __getitem__(self, configuration: Any) -> Configured:
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
         if len(parts) not in (2, 3):
-            raise BuildError(f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values")
+            raise BuildError(
+                f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values"
+            )
         return Configured(self, parts[0], parts[1], int(parts[2]) if len(parts) == 3 else 0)
 
     def build(self, arg_specs: Sequence[ArgSpec], constants: Mapping[str, Any] | None = None) -> Program:
@@ -121,7 +126,9 @@ class Kernel:
     def build_for(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> Program:
         """The program for these arguments, by their types."""
         self.check_count(args)
-        return self.build([ArgSpec.of(a, f"{self.name}: {n}") for a, n in zip(args, self.arguments, strict=True)], constants)
+        return self.build(
+            [ArgSpec.of(a, f"{self.name}: {n}") for a, n in zip(args, self.arguments, strict=True)], constants
+        )
 
     def check_count(self, args: Sequence[Any]) -> None:
         """Raises `BuildError` when there are too many or too few arguments."""
@@ -173,7 +180,9 @@ def kernel(function: Callable[..., None]) -> Kernel:
     return Kernel(function)
 
 
-def build(function: Kernel | Callable[..., None], arg_specs: Sequence[ArgSpec], constants: Mapping[str, Any] | None = None) -> Program:
+def build(
+    function: Kernel | Callable[..., None], arg_specs: Sequence[ArgSpec], constants: Mapping[str, Any] | None = None
+) -> Program:
     """The program of a kernel or of a plain function for arguments of these kinds."""
     made = function if isinstance(function, Kernel) else _plain(function)
     return made.build(arg_specs, constants)

@@ -80,7 +80,9 @@ def _round(region: Region, first: bool) -> bool:
             for carry in item.carries:
                 if first:
                     carry.uniform = True
-                changed |= _set(carry, carry.uniform and all(_is_uniform(a) for a in carry.args[: 1 if first else 2]), False)
+                changed |= _set(
+                    carry, carry.uniform and all(_is_uniform(a) for a in carry.args[: 1 if first else 2]), False
+                )
             changed |= _round(item.body, first)
             assert item.condition is not None
             for value in item.exits:

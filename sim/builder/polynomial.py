@@ -43,19 +43,36 @@ class Polynomials:
         op, args = v.op, v.args
         if op == "const":
             return {(): v.attr} if v.attr else {}
-        if op == "add":
-            return combine(self.of(args[0]), self.of(args[1]), 1)
-        if op == "sub":
-            return combine(self.of(args[0]), self.of(args[1]), -1)
+        if op in ("add", "sub"):
+            return combine(self._addend(args[0]), self._addend(args[1]), 1 if op == "add" else -1)
         if op == "neg":
             return scale(self.of(args[0]), -1)
         if op == "mul":
-            return multiply(self.of(args[0]), self.of(args[1]))
+            if args[1].is_const:
+                return multiply(self.of(args[0]), self.of(args[1]))
+            return multiply(self._factor(args[0]), self._factor(args[1]))
         if op == "madwide":
             return combine(multiply(self.of(args[0]), self.of(args[1])), self.of(args[2]), 1)
         if op == "bitcast" and args[0].type.is_int or (op == "cast" and args[0].type.is_int and v.type.bits == 64):
             return self.of(args[0])
         return self._single(v)
+
+    def _factor(self, v: Value) -> Terms:
+        """A factor of a product. A sum that no loop advances stays one variable, plus its constant."""
+        terms = self.of(v)
+        if sum(1 for m in terms if m) < 2 or any(_is_index(x) for x in self.values(terms)):
+            return terms
+        constant = 0
+        while v.op == "add" and v.args[1].is_const:
+            constant += v.args[1].attr
+            v = v.args[0]
+        if constant != terms.get((), 0):
+            return terms
+        return combine(self._single(v), {(): constant} if constant else {}, 1)
+
+    def _addend(self, v: Value) -> Terms:
+        """A term of a sum: as a factor, when it is a sum itself."""
+        return self._factor(v) if v.op in ("add", "sub") else self.of(v)
 
     def values(self, terms: Terms) -> Iterable[Value]:
         """The variables of a polynomial, each once."""
@@ -70,6 +87,11 @@ class Polynomials:
                 factor *= multiple_of(self.variable[i])
             result = min(result, factor)
         return result
+
+
+def _is_index(v: Value) -> bool:
+    """True for the index of a lowered counted loop."""
+    return v.op == "carry" and isinstance(v.owner, Loop) and v.owner.note is not None and v.owner.note[0] is v
 
 
 def combine(a: Terms, b: Terms, sign: int) -> Terms:

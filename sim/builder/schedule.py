@@ -1,10 +1,11 @@
 """List scheduling inside blocks: long latencies first, within a budget of registers.
 
-An order is chosen as if one warp ran alone: of the instructions whose sources are
-there, the one on the longest path to the block's end goes first. Loads, being the
-longest, gather at the front, so that many are in flight; when the registers in use
-reach the budget, what frees registers goes first. The budget is what keeps the
-most warps resident, or what the given order needs, if that is more.
+Of the instructions whose sources are there, the one on the longest path to the
+block's end goes first, in steps of a few instructions, within which the given order
+stays; results of arithmetic count as there at once, as other warps fill a few cycles.
+Loads, being the longest, gather at the front, so that many are in flight; when the registers in use reach the budget, what frees registers goes first.
+The budget is what keeps the most warps resident, or what the given order needs, if
+that is more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from sim.builder.machine import Block, Code, Lane, Machine
 from sim.isa import Op, Space, TimingClass
 
 REGISTER_BUDGET = 30  #: 32 as the compiler reports them: 64 warps of 32 threads fill 65536 registers
+ARITHMETIC = 6  #: results with up to so many cycles are not waited for
+SLACK = 4  #: registers that a better order is taken to save over the given one
+PRIORITY_STEP = 64  #: cycles of the path to the end that count as equal
 PREDICATE_BUDGET = 4  #: of seven; carries and what lives across blocks need some too
 _LATENCY = {
     TimingClass.SETP: 13, TimingClass.XU: 20, TimingClass.CONVERT: 18, TimingClass.FP64: 16, TimingClass.S2R: 25,
@@ -108,12 +112,12 @@ class _Scheduler:
             for j, cycles in zip(self.after[k], self.delay[k], strict=True):
                 best = max(best, priority[j] + cycles)
             priority[k] = best
-        return priority
+        return [p // PRIORITY_STEP for p in priority]
 
     # --- order
     def _order(self, priority: list[int]) -> list[int]:
         pressure = _Pressure(self)
-        budget = max(self.budget, pressure.peak())
+        budget = max(self.budget, pressure.peak() - SLACK)
         n = len(self.code)
         waiting = list(self.before)
         earliest = [0] * n
@@ -136,13 +140,15 @@ class _Scheduler:
             pressure.issue(chosen)
             now = max(now, earliest[chosen]) + 1
             for j, cycles in zip(self.after[chosen], self.delay[chosen], strict=True):
-                earliest[j] = max(earliest[j], now - 1 + cycles)
+                earliest[j] = max(earliest[j], now - 1 + (cycles if cycles > ARITHMETIC else 1))
                 waiting[j] -= 1
                 if waiting[j] == 0:
                     heappush(soon, (earliest[j], j))
         return order
 
-    def _choose(self, ready: list[tuple[int, int]], soon: list[tuple[int, int]], pressure: _Pressure, budget: int) -> int | None:
+    def _choose(
+        self, ready: list[tuple[int, int]], soon: list[tuple[int, int]], pressure: _Pressure, budget: int
+    ) -> int | None:
         """Take the best startable instruction out of its heap; None to wait."""
         if ready and pressure.blocks(ready[0][1]):
             free = [entry for entry in ready if not pressure.blocks(entry[1])]

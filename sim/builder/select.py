@@ -15,27 +15,36 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.builder.instructions import (
+    alu,
+    load_constant,
+    load_uniform,
+    move,
+    move_immediate,
+    special_register,
+    word_of,
+)
 from sim.builder.ir import KEPT, Graph, If, Region, Value
-from sim.builder.machine import UNIFORM_ZERO, ZERO, Block, Code, Guard, Lane, Machine, Operand, VReg
+from sim.builder.machine import ZERO, Block, Code, Guard, Lane, Machine, Operand, VReg
 from sim.builder.marking import Marking
 from sim.builder.types import BOOL, F64, bits_of
-from sim.isa import FLAG_CONSTANT_OPERAND, FLAG_SIGNED, FLAG_UNIFORM, Op, Space, SpecialRegister, TimingClass
-from sim.program import Const, Imm, Reg, UReg
+from sim.isa import FLAG_UNIFORM, Op, SpecialRegister, TimingClass
+from sim.program import Const, Imm
 
 Handler = Callable[["Selector", Value, Any], None]
-HANDLERS: dict[str, Handler] = {}
+HANDLERS: dict[tuple[str, str], Handler] = {}  #: by operation and family
 ALIASES = frozenset(("bitcast", "part", "word", "exit"))  #: values that are (part of) another value's register
 SHARED_WINDOW = 0  #: where shared arrays start in the block's window
 STACK_POINTER = Const(0, 0x28)
 DESCRIPTOR = Const(0, 0x208)
 
 
-def handles(*ops: str) -> Callable[[Handler], Handler]:
-    """Register a function that makes the instructions of these operations."""
+def handles(*ops: str, family: str = "") -> Callable[[Handler], Handler]:
+    """Register a function that makes the instructions of these operations (of one family of types: `family_of`)."""
 
     def register(function: Handler) -> Handler:
         for op in ops:
-            HANDLERS[op] = function
+            HANDLERS[op, family] = function
         return function
 
     return register
@@ -64,6 +73,7 @@ class Selector:
         self.merged: set[int] = set()  # values that are written over another one, under a guard
         self.done: set[int] = set()  # values made out of turn
         self.kept: list[tuple[Lane, Value]] = []  # moves to put before the next instruction
+        self.same: dict[int, Lane] = {}  # registers of leaves that turned out to be another's
         self.redirect: dict[int, tuple[Value, Lane]] = {}
         self.preset: set[int] = set()  # carries that start in place, before the branch around their loop
         self.restores: list[tuple[Value, Lane | None]] = []
@@ -114,7 +124,12 @@ class Selector:
 
     def _part_of_joined(self, v: Value) -> Lane | None:
         """The place of a join of a vector's part: joins of all parts lie side by side, so that the vector can be made there."""
-        if v.op != "join" or v.args[0].op != "part" or not isinstance(v.owner, If) or v.args[0].region is not v.owner.then:
+        if (
+            v.op != "join"
+            or v.args[0].op != "part"
+            or not isinstance(v.owner, If)
+            or v.args[0].region is not v.owner.then
+        ):
             return None
         vector = v.args[0].args[0]
         key = (id(v.owner), vector.id)
@@ -147,7 +162,9 @@ class Selector:
         v = self.plain(v)
         if v.region is not None or v.type.registers != 1:
             return False
-        return v.op in ("const", "shared_base") or (v.op == "cbank" and isinstance(v.attr, int) and not self.has_leaf(v))
+        return v.op in ("const", "shared_base") or (
+            v.op == "cbank" and isinstance(v.attr, int) and not self.has_leaf(v)
+        )
 
     def two(self, a: Value, b: Value, commutes: bool = True) -> tuple[Any, Operand]:
         """Operands A (a register) and B (anything) of an instruction."""
@@ -196,7 +213,12 @@ class Selector:
             words = [bits >> (32 * k) & 0xFFFFFFFF for k in range(v.type.registers)]
             key: Any = ("imm", *words)
             floating = v.type.is_float and v.type is not F64
-            return self.leaf(key, "R", len(words), lambda d: [move_immediate(Lane(d.reg, k), w, floating) for k, w in enumerate(words)])
+            return self.leaf(
+                key,
+                "R",
+                len(words),
+                lambda d: [move_immediate(Lane(d.reg, k), w, floating) for k, w in enumerate(words)],
+            )
         if v.op == "shared_base":
             base = self.shared_base()
             return self.leaf(("base",), "R", 1, lambda d: [move(d, base)])
@@ -217,6 +239,13 @@ class Selector:
         width = v.type.registers
         return self.leaf(("uldc", v.attr, width), "U", width, lambda d: [load_uniform(d, v.attr, width)])
 
+    def wide_uniform(self, v: Value) -> Lane | None:
+        """A 64-bit constant-bank word in a uniform register, where an R one is not there already."""
+        v = self.plain(v)
+        if v.region is None and v.op == "cbank" and v.type.registers == 2 and not self.has_leaf(v):
+            return self.uniform(v)
+        return None
+
     def descriptor(self) -> None:
         """The memory descriptor that every global access names; compilers load it once."""
         self.leaf(("desc",), "U", 2, lambda d: [load_uniform(d, DESCRIPTOR.offset, 2)], self.graph.root)
@@ -226,11 +255,8 @@ class Selector:
 
         def make(d: Lane) -> list[Machine]:
             cta, window = self.register(1, "U"), self.register(1, "U")
-            return [
-                Machine(Op.S2R, TimingClass.S2R, "S2UR", cta, 1, x=SpecialRegister.CGACTAID, flags=FLAG_UNIFORM),
-                move(window, Imm(SHARED_WINDOW)),
-                Machine(Op.LEA, TimingClass.UNIFORM, "ULEA", d, 1, a=cta, b=window, na=1, nb=1, x=24, flags=FLAG_UNIFORM),
-            ]
+            last = alu(Op.LEA, "ULEA", d, cta, window, cls=TimingClass.UNIFORM, x=24, flags=FLAG_UNIFORM)
+            return [special_register(cta, SpecialRegister.CGACTAID), move(window, Imm(SHARED_WINDOW)), last]
 
         return self.leaf(("shared",), "U", 1, make)
 
@@ -241,7 +267,9 @@ class Selector:
             region = region.parent
         return region
 
-    def leaf(self, key: Any, kind: str, width: int, make: Callable[[Lane], list[Machine]], home: Region | None = None) -> Lane:
+    def leaf(
+        self, key: Any, kind: str, width: int, make: Callable[[Lane], list[Machine]], home: Region | None = None
+    ) -> Lane:
         """The register of a leaf that is made at the start of its region, or after an exit that comes before all its uses."""
         region = self._home() if home is None else home
         around: Region | None = region
@@ -250,16 +278,12 @@ class Selector:
             if found is not None:
                 return found.lane
             around = around.parent
-        leaf = None
-        for old in self._made.get(key, ()):
-            if region.encloses(old.region):
-                for m in old.made:
-                    m.op, m.text = Op.NOP, ""  # made further up now
-                self._made[key].remove(old)
-                leaf = Leaf(old.lane, make, region)
-                break
-        if leaf is None:
-            leaf = Leaf(self.register(width, kind), make, region)
+        leaf = Leaf(self.register(width, kind), make, region)
+        for old in [old for old in self._made.get(key, ()) if region.encloses(old.region)]:
+            for m in old.made:
+                m.op, m.text, m.dst, m.nd, m.na, m.nb = Op.NOP, "", None, 0, 0, 0  # made further up now
+            self._made[key].remove(old)
+            self.same[old.lane.reg.id] = leaf.lane
         self._wanted.setdefault(region, {})[key] = leaf
         return leaf.lane
 
@@ -286,7 +310,8 @@ class Selector:
             self.lanes[redirect[0].id] = redirect[1]
         dst: Any = self.guards.get(v.id) if v.type is BOOL else self.lanes.get(v.id)
         before = len(self.block.code)
-        HANDLERS[v.op](self, v, dst)
+        handler = HANDLERS.get((v.op, family_of(v))) or HANDLERS[v.op, ""]
+        handler(self, v, dst)
         if v.id in self.merged and isinstance(dst, Lane):
             for m in self.block.code[before:]:
                 if m.dst is not None and m.dst.reg is dst.reg:
@@ -314,6 +339,12 @@ def tests_bits(v: Value) -> bool:
     )
 
 
+def family_of(v: Value) -> str:
+    """Which handler an operation has: `f` of floats, `w` of 64-bit integers, else the empty string."""
+    t = v.args[0].type if v.op == "cmp" else v.type
+    return "f" if t.is_float else "w" if t.is_int and t.bits == 64 else ""
+
+
 def _inverted_by_nature(v: Value) -> bool:
     """True when the instruction of a condition gives its opposite: LOP3's predicate says that some bit is set."""
     return tests_bits(v) and v.attr == "eq"
@@ -337,51 +368,3 @@ def width_of(v: Value) -> int:
     if v.op == "mma":
         return 4
     return v.type.registers
-
-
-def word_of(operand: Any, k: int) -> Any:
-    """Word `k` of an operand."""
-    if isinstance(operand, Lane):
-        return Lane(operand.reg, operand.word + k) if k else operand
-    if isinstance(operand, Const):
-        return Const(operand.bank, operand.offset + 4 * k)
-    return operand
-
-
-def move(dst: Lane, source: Operand) -> Machine:
-    """One word moved."""
-    if dst.reg.kind == "U":
-        return Machine(Op.MOV, TimingClass.UNIFORM, "UMOV", dst, 1, a=source, na=1, flags=FLAG_UNIFORM)
-    is_copy = isinstance(source, Lane) and source.reg.kind == dst.reg.kind
-    return Machine(Op.MOV, TimingClass.MOV, "MOV", dst, 1, a=source, na=1, copy=is_copy)
-
-
-def move_immediate(dst: Lane, bits: int, floating: bool) -> Machine:
-    return move(dst, Imm(bits, floating) if bits else ZERO)
-
-
-def special_register(dst: Lane, register: SpecialRegister) -> Machine:
-    return Machine(Op.S2R, TimingClass.S2R, "S2R", dst, 1, x=register)
-
-
-def load_constant(dst: Lane, offset: int, width: int, storage: Any = None) -> Machine:
-    """LDC of a word or two, or of a narrow argument."""
-    size, suffix = 4 * width, {1: "", 2: ".64"}[width]
-    flags = 0
-    if storage is not None:
-        size, suffix = storage.bytes, f".{'S' if storage.kind == 'i' else 'U'}{storage.bits}"
-        flags = FLAG_SIGNED if storage.kind == "i" else 0
-    return Machine(
-        Op.LD, TimingClass.LDC, "LDC" + suffix, dst, width, y=offset, space=Space.CONSTANT, width=size, flags=flags,
-    )  # fmt: skip
-
-
-def load_uniform(dst: Lane, offset: int, width: int) -> Machine:
-    """ULDC: a constant-bank word or two into uniform registers."""
-    return Machine(
-        Op.MOV, TimingClass.UNIFORM, "ULDC" + (".64" if width == 2 else ""), dst, width, a=Const(0, offset), na=width,
-        flags=FLAG_UNIFORM | FLAG_CONSTANT_OPERAND,
-    )  # fmt: skip
-
-
-__all__ = ["HANDLERS", "Code", "Reg", "Selector", "UReg", "UNIFORM_ZERO", "handles"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.builder.instructions import alu, word_of
 from sim.builder.ir import Access, MmaAttr, Value
-from sim.builder.machine import ZERO, Guard, Lane, Machine
-from sim.builder.select import Selector, handles, is_zero, move, word_of
-from sim.builder.select_integer import alu
-from sim.builder.types import BF16, BOOL, F16, F32, F64, I32, I64, U32, U64, register_type
+from sim.builder.machine import ZERO, Lane, Machine
+from sim.builder.select import Selector, handles, is_zero
+from sim.builder.types import BF16, F16, F32, F64, I32, I64, U32, U64, register_type
 from sim.isa import (
     FLAG_SIGNED,
     FLAG_ZERO_FILL,
@@ -116,7 +116,14 @@ def _flush_moves(s: Selector) -> None:
 
 
 # --- atomics
-_ATOMIC_TYPE = {I32: NumberType.S32, U32: NumberType.U32, I64: NumberType.S64, U64: NumberType.U64, F32: NumberType.F32, F64: NumberType.F64}
+_ATOMIC_TYPE = {
+    I32: NumberType.S32,
+    U32: NumberType.U32,
+    I64: NumberType.S64,
+    U64: NumberType.U64,
+    F32: NumberType.F32,
+    F64: NumberType.F64,
+}
 _TYPE_TEXT = {I32: "", U32: "", I64: ".64", U64: ".64", F32: ".F32.FTZ.RN", F64: ".F64.RN"}
 
 
@@ -150,7 +157,13 @@ def _atomic(s: Selector, v: Value, dst: Lane | None) -> None:
 def _ldmatrix(s: Selector, v: Value, dst: Lane) -> None:
     access: Access = v.attr
     count, transposed = access.extra
-    m = _memory(s, Op.LDSM, f"LDSM.16.{'MT88' if transposed else 'M88'}{'.' + str(count) if count > 1 else ''}", access, v.args[0])
+    m = _memory(
+        s,
+        Op.LDSM,
+        f"LDSM.16.{'MT88' if transposed else 'M88'}{'.' + str(count) if count > 1 else ''}",
+        access,
+        v.args[0],
+    )
     m.address = (id(m.a), 0, -1)
     m.dst, m.nd, m.width, m.x = dst, count, count, int(transposed)
     s.put(m)
@@ -198,7 +211,11 @@ def _mma(s: Selector, v: Value, dst: Lane) -> None:
     kind = {F16: NumberType.F16, BF16: NumberType.BF16}.get(attr.a, NumberType.TF32)
     name = {NumberType.F16: "", NumberType.BF16: ".BF16", NumberType.TF32: ".TF32"}[kind]
     short = attr.shape.replace("m16n8k", "168") if attr.shape != "m16n8k16" else "16816"
-    cls = TimingClass.HMMA_16816 if attr.shape == "m16n8k16" or (kind is NumberType.TF32 and attr.shape == "m16n8k8") else TimingClass.HMMA_1688
+    cls = (
+        TimingClass.HMMA_16816
+        if attr.shape == "m16n8k16" or (kind is NumberType.TF32 and attr.shape == "m16n8k8")
+        else TimingClass.HMMA_1688
+    )
     m = Machine(Op.HMMA, cls, f"HMMA.{short}.F32{name}", dst, 4, x=_SHAPE[attr.shape] | kind << 8)
     m.a, m.na = gather(s, list(v.args[:a]), a)
     m.b, m.nb = gather(s, list(v.args[a : a + b]), b)
@@ -257,6 +274,3 @@ def _fence(s: Selector, v: Value, dst: Any) -> None:
 def _pair(s: Selector, v: Value, dst: Lane) -> None:
     s.copy(dst, v.args[0])
     s.copy(word_of(dst, 1), v.args[1])
-
-
-_ = (BOOL, Guard, move)

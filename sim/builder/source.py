@@ -230,7 +230,9 @@ def _harmful(events: list[Event], at: int, loops: set[int]) -> bool:
         return outer.plain
     inner = event.path[: len(outer.path) + 1]  # the outermost traced block between the two bindings
     for e in events[:at]:
-        if e.kind == "load" and any(e.path[: n + 1] == event.path[: n + 1] for n in _loop_levels(event.path, outer.path, loops)):
+        if e.kind == "load" and any(
+            e.path[: n + 1] == event.path[: n + 1] for n in _loop_levels(event.path, outer.path, loops)
+        ):
             return True
     after = next(_outside(events[at + 1 :], inner), None)
     return after is not None and after.kind == "load"

@@ -57,7 +57,9 @@ def ldmatrix(t: Tracer, array: Array, index: tuple[Any, ...], count: int, transp
     if array.storage.bits != 16:
         raise t.error(f"ldmatrix needs an array of 16-bit elements, not {array.storage}")
     at = array.flat(index)
-    access = Access(array.space, None, array.base_bytes, array.storage, 8, array=array.name, extra=(count, bool(transposed)))
+    access = Access(
+        array.space, None, array.base_bytes, array.storage, 8, array=array.name, extra=(count, bool(transposed))
+    )
     vector = t.emit("ldsm", U32, (at,), access)
     parts = [vector] if count == 1 else [t.part(vector, j, U32) for j in range(count)]
     fragment = Fragment(Scalar(t, p) for p in parts)
@@ -88,7 +90,9 @@ def _element(t: Tracer, a: Any, b: Any, dtype: Any) -> Type:
         return TF32 if dtype == "tf32" else storage_type(dtype)
     known = {f.element for f in (a, b) if isinstance(f, Fragment) and f.element is not None}
     if len(known) != 1:
-        raise t.error("mma cannot tell the type of a and b from their registers; say dtype=np.float16 or dtype='bfloat16'")
+        raise t.error(
+            "mma cannot tell the type of a and b from their registers; say dtype=np.float16 or dtype='bfloat16'"
+        )
     return known.pop()
 
 

@@ -200,7 +200,8 @@ class Tracer(Emitter):
         moved = scope.region.items[chain.ends_at :]
         del scope.region.items[chain.ends_at :]
         changed = any(
-            value is not chain.after.get(slot) and value is not scope.carried.get(slot) for slot, value in scope.env.items()
+            value is not chain.after.get(slot) and value is not scope.carried.get(slot)
+            for slot, value in scope.env.items()
         )
         if changed or any(not isinstance(item, Value) for item in moved):
             raise self.error(f"k.{what}() must directly follow its k.if_ or k.elif_ block")

@@ -104,7 +104,9 @@ class _Counted:
     def _copies_at_run_time(self, step: int | None) -> int:
         if isinstance(self.unroll, int) and not isinstance(self.unroll, bool):
             return max(1, self.unroll)
-        if step is None or any(isinstance(v, Value) and (v.op in _BLOCKING or v.op == "end") for v in walk(self.old.body)):
+        if step is None or any(
+            isinstance(v, Value) and (v.op in _BLOCKING or v.op == "end") for v in walk(self.old.body)
+        ):
             return 1
         if any(isinstance(v, Loop) for v in walk(self.old.body)):
             return 1
@@ -134,7 +136,9 @@ class _Counted:
             rest = modulo(e, trips, e.i32(copies))  # type: ignore[arg-type]
         tiered = copies == 4 and self.unroll is None and self.size * 4 <= TIER_LIMIT
         index = self.start
-        enough = e.emit("cmp", BOOL, (e.emit("bitcast", U32, (e.add(trips, e.i32(-1)),)), e.const(copies - 1, U32)), "ge")
+        enough = e.emit(
+            "cmp", BOOL, (e.emit("bitcast", U32, (e.add(trips, e.i32(-1)),)), e.const(copies - 1, U32)), "ge"
+        )
         with self._when(enough, index) as merged:
             left = e.sub(trips, rest)
             if tiered:

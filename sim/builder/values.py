@@ -206,7 +206,9 @@ class Scalar:
 
     # --- what tracing cannot do
     def _refuse(self, what: str, instead: str) -> NoReturn:
-        raise self.tracer.error(f"{what} needs a number while the kernel is traced, and this one is only known when it runs; {instead}")
+        raise self.tracer.error(
+            f"{what} needs a number while the kernel is traced, and this one is only known when it runs; {instead}"
+        )
 
     def __bool__(self) -> bool:
         self._refuse(

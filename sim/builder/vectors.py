@@ -24,7 +24,12 @@ def merge_region(graph: Graph, region: Region, alignment: dict[int, int]) -> Non
         elif isinstance(item, Loop):
             merge_region(graph, item.body, alignment)
             epoch += 1
-        elif item.op == "load" and item.attr.space == Space.SHARED and item.attr.width == 1 and item.attr.storage.bytes == 4:
+        elif (
+            item.op == "load"
+            and item.attr.space == Space.SHARED
+            and item.attr.width == 1
+            and item.attr.storage.bytes == 4
+        ):
             key = (item.args[0].id, epoch, item.type.name)
             groups.setdefault(key, {}).setdefault(item.attr.offset, item)
         elif item.op in _FENCES and not (item.op in ("store", "atomic") and item.attr.space != Space.SHARED):
@@ -51,7 +56,9 @@ def _merge(graph: Graph, region: Region, loads: list[Value]) -> None:
     order = {id(item): n for n, item in enumerate(region.items)}
     at = min(order[id(v)] for v in loads)
     first = loads[0]
-    vector = Value("load", register_type(first.attr.storage), first.args, replace(first.attr, width=len(loads)), region, first.line)
+    vector = Value(
+        "load", register_type(first.attr.storage), first.args, replace(first.attr, width=len(loads)), region, first.line
+    )
     vector.id = graph.count
     graph.count += 1
     region.items.insert(at, vector)

@@ -97,7 +97,9 @@ class ThreadView:
         self._t.mark()
         return self._t.else_()
 
-    def range_(self, start: Any, stop: Any = None, step: Any = 1, *, unroll: int | bool | None = None) -> Iterator[Scalar]:
+    def range_(
+        self, start: Any, stop: Any = None, step: Any = 1, *, unroll: int | bool | None = None
+    ) -> Iterator[Scalar]:
         """`for i in k.range_(start, stop, step):` traced once, run as often as Python's range would.
 
         `unroll`: None lets the compiler choose, True unrolls a loop of constant
@@ -127,7 +129,9 @@ class ThreadView:
         """`with k.while_(lambda: c):` runs the block while `c` holds; the function is traced twice."""
         self._t.mark()
         if not callable(condition):
-            raise self._t.error("k.while_ takes a function, so that the condition is seen again: k.while_(lambda: x > 0)")
+            raise self._t.error(
+                "k.while_ takes a function, so that the condition is seen again: k.while_(lambda: x > 0)"
+            )
         return self._t.while_(lambda: self._condition(condition()))
 
     def return_(self) -> None:
@@ -162,7 +166,9 @@ class ThreadView:
         t.mark()
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
         if not dims or not all(isinstance(d, int | np.integer) and d > 0 for d in dims):
-            raise t.error(f"a shared array needs a constant shape of positive integers, not {shape!r}; use k.shared_dynamic for the rest")
+            raise t.error(
+                f"a shared array needs a constant shape of positive integers, not {shape!r}; use k.shared_dynamic for the rest"
+            )
         storage = self._storage(dtype)
         count = 1
         for d in dims:
@@ -424,7 +430,9 @@ class ThreadView:
         """The low and the high half of a 32-bit value."""
         return tensor.unpack(self._t, word, self._type(dtype))
 
-    def mma(self, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], shape: str = "m16n8k16", dtype: Any = None) -> tuple[Scalar, ...]:
+    def mma(
+        self, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], shape: str = "m16n8k16", dtype: Any = None
+    ) -> tuple[Scalar, ...]:
         """`a @ b + c` by the warp, with fragments laid out as PTX's `mma.sync`.
 
         `a`, `b`: tuples of 32-bit registers (from `ldmatrix`, `pack` or loads of

@@ -517,4 +517,6 @@ def stencil(k, x, y, n):
     c = k.block_idx.x * k.block_dim.x + k.thread_idx.x
     r = k.block_idx.y * k.block_dim.y + k.thread_idx.y
     with k.if_((c > 0) & (r > 0) & (c < n - 1) & (r < n - 1)):
-        y[r * n + c] = 0.2 * (x[r * n + c] + x[r * n + c - 1] + x[r * n + c + 1] + x[(r - 1) * n + c] + x[(r + 1) * n + c])
+        y[r * n + c] = 0.2 * (
+            x[r * n + c] + x[r * n + c - 1] + x[r * n + c + 1] + x[(r - 1) * n + c] + x[(r + 1) * n + c]
+        )

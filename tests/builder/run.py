@@ -11,7 +11,9 @@ from sim.program import Program
 from tests.core import functional
 
 
-def run(kernel: Any, args: Sequence[Any], grid: Any = 1, block: Any = 32, shared_bytes: int = 0, **constants: Any) -> Program:
+def run(
+    kernel: Any, args: Sequence[Any], grid: Any = 1, block: Any = 32, shared_bytes: int = 0, **constants: Any
+) -> Program:
     """Run `kernel` on `args` (arrays are changed in place); its program."""
     program = kernel.build_for(args, constants)
     functional.run_functional(program, grid, block, args, shared_bytes=shared_bytes)

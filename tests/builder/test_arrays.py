@@ -52,7 +52,19 @@ def test_extents_follow_all_parameters():
     assert program.param_bytes == 32
 
 
-DTYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.float16, bfloat16, np.float32, np.float64)
+DTYPES = (
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.uint32,
+    np.int64,
+    np.float16,
+    bfloat16,
+    np.float32,
+    np.float64,
+)
 
 
 @sim.kernel
@@ -179,13 +191,17 @@ def test_a_pointer_walks_down_a_column():
 
 
 @settings(max_examples=30, deadline=None)
-@given(a=st.integers(-3, 3), b=st.integers(0, 5), c=st.integers(0, 40), start=st.integers(0, 3), trips=st.integers(0, 21))
+@given(
+    a=st.integers(-3, 3), b=st.integers(0, 5), c=st.integers(0, 40), start=st.integers(0, 3), trips=st.integers(0, 21)
+)
 def test_linear_indices_in_loops(a, b, c, start, trips):
     x = np.arange(2000, dtype=np.int32)
     out = np.zeros(32, np.int32)
     run(linear, (x, out, start, start + trips), a=a, b=b, c=c)
     t = np.arange(32)
-    np.testing.assert_array_equal(out, sum((x[500 + a * i + b * t + c] for i in range(start, start + trips)), np.zeros(32, int)))
+    np.testing.assert_array_equal(
+        out, sum((x[500 + a * i + b * t + c] for i in range(start, start + trips)), np.zeros(32, int))
+    )
 
 
 @sim.kernel

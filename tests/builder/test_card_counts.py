@@ -22,7 +22,10 @@ TOLERANCE = 0.1
 
 #: (kernel, card's parameters): why ours is further off than a tenth
 FURTHER = {
-    ("layernorm_row", "rows=4096,d=256,block=256"): "nvcc computes each shared array's base anew in every tier of the loops",
+    (
+        "layernorm_row",
+        "rows=4096,d=256,block=256",
+    ): "nvcc computes each shared array's base anew in every tier of the loops",
 }
 
 
@@ -45,7 +48,7 @@ def full(n, value, dtype=np.int32):
     return np.full(n, value, dtype)
 
 
-ONE_D = dict(grid=2, block=256)
+ONE_D = {"grid": 2, "block": 256}
 N = 512
 # kernel, card's parameters, constants, launch, arguments, instructions a warp
 ROWS = [
@@ -59,22 +62,29 @@ ROWS = [
     ("stride_write", "n=1048576,stride=4,block=256", {}, ONE_D, (f(N), f(4 * N), N, 4), 19),
     ("offset_copy", "n=4194304,offset=4,block=256", {}, ONE_D, (f(N + 4), f(N), N, 4), 18),
     ("gather", "n=4194304,block=256", {}, ONE_D, (full(N, 5), f(N), f(N), N), 19),
-    ("transpose_naive", "n=512", {}, dict(grid=(2, 2), block=(32, 8)), (f(4096), f(4096), 64), 27),
-    ("transpose_tile", "n=512,pad=0", {"pad": 0}, dict(grid=(2, 2), block=(32, 8)), (f(4096), f(4096), 64), 50),
-    ("transpose_tile", "n=512,pad=1", {"pad": 1}, dict(grid=(2, 2), block=(32, 8)), (f(4096), f(4096), 64), 50),
-    ("mm_naive_coal", "n=256,block=32x8", {}, dict(grid=1, block=(32, 8)), (f(65536), f(65536), f(65536), 256), 1171),
-    ("mm_naive_uncoal", "n=256,block=32x8", {}, dict(grid=1, block=(32, 8)), (f(65536), f(65536), f(65536), 256), 1171),
-    ("mm_tiled", "n=128,tile=16", {"tile": 16}, dict(grid=1, block=(16, 16)), (f(16384), f(16384), f(16384), 128), 497),
-    ("mm_tiled", "n=128,tile=32", {"tile": 32}, dict(grid=1, block=(32, 32)), (f(16384), f(16384), f(16384), 128), 413),
-    ("mm_reg", "n=128,tile=64x64x16", {}, dict(grid=1, block=256), (f(16384), f(16384), f(16384), 128), 2794),
-    ("gemv_row", "n=1024", {}, dict(grid=1, block=32), (f(32768), f(1024), f(32), 1024), 3625),
-    ("gemv_warp", "n=1024", {}, dict(grid=1, block=128), (f(4096), f(1024), f(4), 1024), 175),
-    ("div_if", "n=1048576,k=0,iters=256", {}, dict(grid=1, block=64), (f(64), 64, 0, 256), 344),
-    ("div_if", "n=1048576,k=8,iters=256", {}, dict(grid=1, block=64), (f(64), 64, 8, 256), 669),
-    ("div_ways", "n=1048576,ways=4,iters=64", {}, dict(grid=1, block=64), (f(64), 64, 4, 64), 443),
-    ("div_ways", "n=1048576,ways=32,iters=64", {}, dict(grid=1, block=32), (f(32), 32, 32, 64), 3209),
-    ("div_warp", "n=1048576,iters=256", {}, dict(grid=1, block=64), (f(64), 64, 256), 343),
-    ("bank", "grid=264,block=256,stride=3,iters=256", {}, dict(grid=1, block=256, shared_bytes=32768), (f(256), 3, 256), 1565),
+    ("transpose_naive", "n=512", {}, {"grid": (2, 2), "block": (32, 8)}, (f(4096), f(4096), 64), 27),
+    ("transpose_tile", "n=512,pad=0", {"pad": 0}, {"grid": (2, 2), "block": (32, 8)}, (f(4096), f(4096), 64), 50),
+    ("transpose_tile", "n=512,pad=1", {"pad": 1}, {"grid": (2, 2), "block": (32, 8)}, (f(4096), f(4096), 64), 50),
+    ("mm_naive_coal", "n=256,block=32x8", {}, {"grid": 1, "block": (32, 8)}, (f(65536), f(65536), f(65536), 256), 1171),
+    ("mm_naive_uncoal", "n=256,block=32x8", {}, {"grid": 1, "block": (32, 8)}, (f(65536), f(65536), f(65536), 256), 1171),
+    ("mm_tiled", "n=128,tile=16", {"tile": 16}, {"grid": 1, "block": (16, 16)}, (f(16384), f(16384), f(16384), 128), 497),
+    ("mm_tiled", "n=128,tile=32", {"tile": 32}, {"grid": 1, "block": (32, 32)}, (f(16384), f(16384), f(16384), 128), 413),
+    ("mm_reg", "n=128,tile=64x64x16", {}, {"grid": 1, "block": 256}, (f(16384), f(16384), f(16384), 128), 2794),
+    ("gemv_row", "n=1024", {}, {"grid": 1, "block": 32}, (f(32768), f(1024), f(32), 1024), 3625),
+    ("gemv_warp", "n=1024", {}, {"grid": 1, "block": 128}, (f(4096), f(1024), f(4), 1024), 175),
+    ("div_if", "n=1048576,k=0,iters=256", {}, {"grid": 1, "block": 64}, (f(64), 64, 0, 256), 344),
+    ("div_if", "n=1048576,k=8,iters=256", {}, {"grid": 1, "block": 64}, (f(64), 64, 8, 256), 669),
+    ("div_ways", "n=1048576,ways=4,iters=64", {}, {"grid": 1, "block": 64}, (f(64), 64, 4, 64), 443),
+    ("div_ways", "n=1048576,ways=32,iters=64", {}, {"grid": 1, "block": 32}, (f(32), 32, 32, 64), 3209),
+    ("div_warp", "n=1048576,iters=256", {}, {"grid": 1, "block": 64}, (f(64), 64, 256), 343),
+    (
+        "bank",
+        "grid=264,block=256,stride=3,iters=256",
+        {},
+        {"grid": 1, "block": 256, "shared_bytes": 32768},
+        (f(256), 3, 256),
+        1565,
+    ),
     ("reduce_mod", "n=1048576", {}, ONE_D, (f(N), f(2), N), 67.625),
     ("reduce_bank", "n=1048576", {}, ONE_D, (f(N), f(2), N), 74.625),
     ("reduce_seq", "n=1048576", {}, ONE_D, (f(N), f(2), N), 67.625),
@@ -90,10 +100,10 @@ ROWS = [
     ("sig3_fwd", "n=16777216", {}, ONE_D, (f(N), f(N), N), 61),
     ("sig3_bwd_load", "n=16777216", {}, ONE_D, (f(N), f(N), f(N), f(N), f(N), N), 34),
     ("sig3_bwd_recompute", "n=16777216", {}, ONE_D, (f(N), f(N), f(N), N), 73),
-    ("attn_scores", "n=512,heads=16,d=64", {}, dict(grid=1, block=(16, 16)), (f(1024), f(1024), f(256), 16, 64), 290),
-    ("spin", "grid=1,block=1024,iters=2048", {}, dict(grid=1, block=32), (f(32), 2048), 2463),
-    ("occ", "grid=1056,block=256,live=8,smem_kb=0", {"live": 8}, dict(grid=1, block=32), (f(32), 64), 598),
-    ("occ", "grid=1056,block=256,live=64,smem_kb=0", {"live": 64}, dict(grid=1, block=32), (f(32), 64), 4433),
+    ("attn_scores", "n=512,heads=16,d=64", {}, {"grid": 1, "block": (16, 16)}, (f(1024), f(1024), f(256), 16, 64), 290),
+    ("spin", "grid=1,block=1024,iters=2048", {}, {"grid": 1, "block": 32}, (f(32), 2048), 2463),
+    ("occ", "grid=1056,block=256,live=8,smem_kb=0", {"live": 8}, {"grid": 1, "block": 32}, (f(32), 64), 598),
+    ("occ", "grid=1056,block=256,live=64,smem_kb=0", {"live": 64}, {"grid": 1, "block": 32}, (f(32), 64), 4433),
 ]
 
 

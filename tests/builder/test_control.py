@@ -291,7 +291,9 @@ def test_conditions_may_load():
     flag = np.arange(-8, 24, dtype=np.int32)
     data, out = np.arange(32, dtype=np.int32), np.full(32, 5, np.int32)
     run(loaded_condition, (flag, data, out))
-    assert out.tolist() == [d if f > 0 else -d if f < -3 else 5 for f, d in zip(flag.tolist(), data.tolist(), strict=True)]
+    assert out.tolist() == [
+        d if f > 0 else -d if f < -3 else 5 for f, d in zip(flag.tolist(), data.tolist(), strict=True)
+    ]
 
 
 @sim.kernel

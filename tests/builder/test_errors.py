@@ -209,7 +209,9 @@ def test_ldmatrix_of_global_memory():
     refuse(body, message="ldmatrix reads a shared array")
 
 
-@pytest.mark.parametrize(("shape", "message"), [("m8n8k4", "has no shape"), ("m16n8k8", "fragment a has 4 registers, not 2")])
+@pytest.mark.parametrize(
+    ("shape", "message"), [("m8n8k4", "has no shape"), ("m16n8k8", "fragment a has 4 registers, not 2")]
+)
 def test_tensor_products_that_do_not_exist(shape, message):
     def body(k, x, *, shape):
         k.mma((x[0],) * 4, (x[0],) * 2, (0.0,) * 4, shape=shape, dtype="float16")  # here

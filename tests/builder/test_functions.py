@@ -27,7 +27,9 @@ def ulps(got, exact, dtype=np.float32):
         rounded = exact.astype(dtype)
     finite = np.isfinite(rounded)
     np.testing.assert_array_equal(got[~finite], rounded[~finite])
-    return np.max(np.abs(got[finite].astype(np.float64) - exact[finite]) / np.spacing(np.abs(rounded[finite])).astype(np.float64))
+    return np.max(
+        np.abs(got[finite].astype(np.float64) - exact[finite]) / np.spacing(np.abs(rounded[finite])).astype(np.float64)
+    )
 
 
 def values(low, high, *special):
@@ -45,8 +47,18 @@ CASES = [
     ("sqrt", np.sqrt, np.concatenate([values(0, 1e-30, *EVERY, -1.0, 1e-42, 3e38, 1e-45), values(0, 100)]), 0.5),
     ("rsqrt", lambda x: 1 / np.sqrt(x), values(0, 100, *EVERY, -1.0, 1e-42, 3e38), 1.0),
     ("rcp", lambda x: 1 / x, np.concatenate([values(-3, 3, *EVERY, 1e-42, 3e38, -2e38), values(-1e-38, 1e-38)]), 0.5),
-    ("sin", np.sin, np.concatenate([values(-20, 20, *EVERY), values(-1e5, 1e5), values(-1e30, 1e30, 105615.0, 1e38)]), 2.0),
-    ("cos", np.cos, np.concatenate([values(-20, 20, *EVERY), values(-1e5, 1e5), values(-1e30, 1e30, 105615.0, 1e38)]), 2.0),
+    (
+        "sin",
+        np.sin,
+        np.concatenate([values(-20, 20, *EVERY), values(-1e5, 1e5), values(-1e30, 1e30, 105615.0, 1e38)]),
+        2.0,
+    ),
+    (
+        "cos",
+        np.cos,
+        np.concatenate([values(-20, 20, *EVERY), values(-1e5, 1e5), values(-1e30, 1e30, 105615.0, 1e38)]),
+        2.0,
+    ),
     ("tanh", np.tanh, values(-12, 12, *EVERY, 1e-30, 0.6, -0.6), 2.5),
     ("floor", np.floor, values(-9, 9, *EVERY), 0.5),
     ("ceil", np.ceil, values(-9, 9, *EVERY), 0.5),

@@ -102,7 +102,9 @@ def test_division_of_variables_rounds_down(dtype, op):
 @given(
     dtype=st.sampled_from([np.int32, np.uint32]),
     op=st.sampled_from(["//", "%"]),
-    divisor=st.one_of(st.integers(1, 50), st.integers(1, 2**31 - 1), st.sampled_from([-1, -3, -8, 641, 2**20, 2**31 - 1])),
+    divisor=st.one_of(
+        st.integers(1, 50), st.integers(1, 2**31 - 1), st.sampled_from([-1, -3, -8, 641, 2**20, 2**31 - 1])
+    ),
     seed=st.integers(0, 1000),
 )
 def test_division_by_constants_rounds_down(dtype, op, divisor, seed):
@@ -169,7 +171,19 @@ def convert(k, x, out):
     out[i] = x[i].astype(out.dtype)
 
 
-TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64)
+TYPES = (
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.uint32,
+    np.int64,
+    np.uint64,
+    np.float16,
+    np.float32,
+    np.float64,
+)
 
 
 @pytest.mark.parametrize("source", TYPES)
