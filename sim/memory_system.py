@@ -95,6 +95,7 @@ def memory_config(profile: Profile) -> MemoryConfig:
     channels = dram.channels // l2.partitions
     request = l2.hit_latency_cycles // 3
     crossing = l2.far_extra_cycles // 2
+    rows = max(1, dram.capacity_bytes // (dram.channels * dram.banks * dram.row_bytes))
     channel_bytes_per_ns = dram.peak_gbytes_per_s / dram.channels
     return MemoryConfig(
         sms=gpu.sm_count,
@@ -124,6 +125,7 @@ def memory_config(profile: Profile) -> MemoryConfig:
         coalesce_window=cycles(l2.coalesce_cycles),
         channels=channels,
         banks=dram.banks,
+        rows=rows,
         bank_groups=dram.bank_groups,
         sector_bursts=max(1, l2.sector_bytes // dram.burst_bytes),
         burst_sectors=max(1, dram.burst_bytes // l2.sector_bytes),
@@ -147,8 +149,8 @@ def memory_config(profile: Profile) -> MemoryConfig:
         inverse_sets=1 / sets,
         inverse_interleave=LINE_BYTES / dram.interleave_bytes,
         inverse_channels=1 / channels,
-        inverse_row_granules=1 / (dram.row_bytes // dram.interleave_bytes),
         inverse_banks=1 / dram.banks,
+        inverse_rows=1 / rows,
     )
 
 

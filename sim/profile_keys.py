@@ -257,7 +257,7 @@ class Dram:
     twr_ns: Nanoseconds
     trefi_ns: Nanoseconds
     trfc_ns: Nanoseconds
-    interleave_bytes: Bytes  # consecutive bytes in one channel and bank
+    interleave_bytes: Bytes  # consecutive bytes in one row of one channel; the rest of the row is far away in memory
     read_queue_entries: Count  # lines that a channel chooses from, open rows first
     write_queue_entries: Count  # lines that a channel gathers; when full it turns the bus round and writes half of them
 

@@ -81,13 +81,13 @@ def l2_set(line: int, cfg: Any) -> int:
 def dram_place(local: int, cfg: Any) -> tuple[int, int, int]:
     """Channel of the partition, bank and row, for a line's number in its partition.
 
-    `interleave_lines` consecutive lines go to one channel, bank and row; the channel's
-    next such piece to its next bank; a row holds `row_granules` of them.
+    The lines of one interleave piece lie together in a row; the next piece goes to
+    the next channel, after all channels to the next bank, after all banks to the next
+    row. What a row holds besides is as far away as memory is large.
     """
     granule = quotient(local, cfg.inverse_interleave)
     group = quotient(granule, cfg.inverse_channels)
     channel = turned(granule - group * cfg.channels, group, cfg.channels, cfg.inverse_channels)
-    page = quotient(group, cfg.inverse_banks)
-    row = quotient(page, cfg.inverse_row_granules)
-    bank = turned(group - page * cfg.banks, row, cfg.banks, cfg.inverse_banks)
-    return channel, bank, row
+    row = quotient(group, cfg.inverse_banks)
+    bank = turned(group - row * cfg.banks, row, cfg.banks, cfg.inverse_banks)
+    return channel, bank, row - quotient(row, cfg.inverse_rows) * cfg.rows

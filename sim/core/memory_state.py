@@ -159,6 +159,7 @@ class MemoryConfig(NamedTuple):
     # DRAM
     channels: int  # of a partition
     banks: int
+    rows: int  # of a bank
     bank_groups: int
     sector_bursts: int  # bursts a sector, 1 when a burst is longer
     burst_sectors: int  # sectors a burst, 1 when a burst is shorter
@@ -183,8 +184,8 @@ class MemoryConfig(NamedTuple):
     inverse_sets: float
     inverse_interleave: float
     inverse_channels: float
-    inverse_row_granules: float
     inverse_banks: float
+    inverse_rows: float
 
 
 class MemoryState(NamedTuple):
