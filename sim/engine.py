@@ -17,7 +17,7 @@ from sim.core import chip, layout, sm
 from sim.core.execute import contexts
 from sim.core.layout import Dispatch, Requests, Shared, ticks
 from sim.counters import Inst, Stall
-from sim.isa import WARP_SIZE, Col, Op, Pipe, Space, TimingClass
+from sim.isa import INSTRUCTION_BYTES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
 from sim.launch import Launch
 from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy
@@ -155,7 +155,7 @@ def configuration(
         layout.C_CODE_L1_MISS: p.icache.l1_miss_cycles,
         layout.C_CONSTANT_MISS: p.constant.miss_cycles + p.constant.memory_cycles,
         layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
-        layout.C_CODE_LINE: max(line // 16, 1),
+        layout.C_CODE_SHIFT: max(line // INSTRUCTION_BYTES, 1).bit_length() - 1,
         layout.C_ENTRIES: min(p.lsu.max_outstanding_requests, layout.MAX_ENTRIES),
         layout.C_HAS_CONTROL: int(program.has_control),
         layout.C_SHARED_BYTES: shared_bytes,

@@ -111,7 +111,8 @@ def waiting_warps(engine: Engine) -> str:
     a, program = engine.arrays, engine.launch.program
     places: dict[tuple[int, int], list[str]] = {}
     for m, w in np.argwhere(a.ws[:, :, layout.W_STATE] == layout.W_LIVE):
-        pc, reason = int(a.ws[m, w, layout.W_PC]), int(a.ws[m, w, layout.W_REASON])
+        subcores = engine.profile.core.subcores
+        pc, reason = int(a.ws[m, w, layout.W_PC]), int(a.why[m, w % subcores, w // subcores])
         block = int(a.bs[m, a.ws[m, w, layout.W_SLOT], layout.B_ID])
         places.setdefault((pc, reason), []).append(f"block {block} warp {int(a.ws[m, w, layout.W_INDEX])}")
     from sim.counters import Stall

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim._jit import jit
+from sim.core.rows import i64, lane_numbers, load, mask_of
 from sim.isa import FULL_MASK
 
 ALL_LANES = FULL_MASK
@@ -17,15 +18,34 @@ def popcount(x):
     return ((x * 0x01010101) & 0xFFFFFFFF) >> 24
 
 
-@jit(inline="always")
+@jit
 def is_contiguous(addr, mask, width):
     """Whether all 32 lanes are active and lane i is at addr[0] + i * width."""
     if mask != ALL_LANES:
         return False
-    off = 0
-    for i in range(32):
-        off |= addr[i] ^ (addr[0] + i * width)
-    return off == 0
+    return mask_of(load(addr, 0) - i64(lane_numbers()) * i64(width) != i64(addr[0])) == 0
+
+
+@jit
+def is_uniform(addr, mask):
+    """Whether all active lanes have one address."""
+    return mask_of(load(addr, 0) != i64(addr[lowest_lane(mask)])) & mask == 0
+
+
+@jit
+def lowest_lane(mask):
+    """The first lane of a mask that is not empty."""
+    lane = 0
+    while (mask >> lane) & 1 == 0:
+        lane += 1
+    return lane
+
+
+@jit
+def lanes_outside(addr, mask, low, high):
+    """Active lanes whose address is not in [low, high]."""
+    x = load(addr, 0)
+    return mask_of((x < i64(low)) | (x > i64(high))) & mask
 
 
 @jit
@@ -105,21 +125,10 @@ def bank_passes(addr, mask, width, counts, words):
     pair takes one pass, so the count runs over the whole warp, not over its halves.
     `counts` int64[32] and `words` int64[32, 32] are work space.
     """
-    if width <= 4:
-        if is_contiguous(addr, mask, 4):
-            return 1
-        same = True
-        first = -1
-        for i in range(32):
-            if (mask >> i) & 1:
-                word = addr[i] >> 2
-                if first < 0:
-                    first = word
-                elif word != first:
-                    same = False
-                    break
-        if same:
-            return 1
+    if is_uniform(addr, mask):
+        return 1
+    if width >= 4 and is_contiguous(addr, mask, width):
+        return width // 4
     most = 1
     for b in range(32):
         counts[b] = 0

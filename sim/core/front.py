@@ -15,12 +15,13 @@ from sim.core.layout import (
     C_CODE_L1_LINES,
     C_CODE_L1_MISS,
     C_CONSTANT_MISS,
-    C_CODE_LINE,
+    C_CODE_SHIFT,
     C_CODE_PREFETCH,
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_REGISTER_ROWS,
     C_CROSS_PIPE,
+    KIND_BITS,
     KIND_PIPE,
     MAX_GROUPS,
     NEVER,
@@ -83,7 +84,7 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
 
 
 @inner(inline="always")
-def ring_room(a, m):
+def ring_room(a):
     """Packets that still fit into the ring."""
     return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])
 
@@ -99,7 +100,7 @@ def fetch(a, s, m, sub, line, t):
     cfg = s.cfg
     l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
     if a.code_l0[sub, line % l0, 0] != line:
-        lines = (cfg[C_INSTRUCTIONS] + cfg[C_CODE_LINE] - 1) // cfg[C_CODE_LINE]
+        lines = ((cfg[C_INSTRUCTIONS] - 1) >> cfg[C_CODE_SHIFT]) + 1
         for k in range(line, min(line + cfg[C_CODE_PREFETCH], lines - 1) + 1):
             if a.code_l1[k % l1, 0] != k:
                 a.code_l1[k % l1, 0] = k
@@ -129,11 +130,11 @@ def dependences(a, s, m, w, pc, t):
         when = a.ready[w, r]
         if when >= until:
             made = a.kind[w, r]
-            if made >= KIND_PIPE and made // KIND_PIPE != group:
+            if made >= KIND_PIPE and made >> KIND_BITS != group:
                 when += s.cfg[C_CROSS_PIPE]
             if when > until:
                 until = when
-                reason = made % KIND_PIPE
+                reason = made & (KIND_PIPE - 1)
     d = s.code[pc, COL_D]
     for r in range(d, d + s.code[pc, COL_ND]):
         if r < s.cfg[C_REGISTER_ROWS] and a.war[w, r] > until:
@@ -168,14 +169,14 @@ def copies_waited(a, m, w, left, t):
     return until
 
 
-@inner
+@inner(forceinline=True)
 def waits(a, s, m, sub, w, t):
     """What a warp's next instruction waits for of its own: (cycle, stall reason); cycle <= t: nothing."""
     ws = a.ws
     if ws[w, W_REDIRECT] > t:
         return ws[w, W_REDIRECT], BRANCH_RESOLVING
     pc = ws[w, W_PC]
-    line = pc // s.cfg[C_CODE_LINE]
+    line = pc >> s.cfg[C_CODE_SHIFT]
     if line != ws[w, W_LINE]:
         when = fetch(a, s, m, sub, line, t)
         if when > t:

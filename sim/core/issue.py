@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim._jit import inner
 from sim.core.access import popcount
-from sim.core.control import converge, leave, put_aside, take_runnable
+from sim.core.control import arrived_at, converge, leave, put_aside, take_runnable
 from sim.core.execute import execute
 from sim.core.layout import (
     B_ID,
@@ -41,6 +41,8 @@ from sim.core.layout import (
     SB_TIME,
     SC_NEXT,
     SC_PIPES,
+    DRAINING,
+    NOT_READY,
     SP_AT_BARRIER,
     SP_RUNNABLE,
     SP_WAIT,
@@ -64,8 +66,6 @@ from sim.core.layout import (
     W_LIVE,
     W_MASK,
     W_PC,
-    W_READY,
-    W_REASON,
     W_REDIRECT,
     W_SINCE,
     W_SLOT,
@@ -97,7 +97,7 @@ COL_PD, COL_PE, COL_X, COL_Y, COL_SPACE = int(Col.PD), int(Col.PE), int(Col.X), 
 COL_STALL, COL_WBAR = int(Col.STALL), int(Col.WBAR)
 OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), int(Op.BSYNC)
 OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
-OP_NANOSLEEP, OP_NOP = int(Op.NANOSLEEP), int(Op.NOP)
+OP_NANOSLEEP, OP_NOP, OP_S2R = int(Op.NANOSLEEP), int(Op.NOP), int(Op.S2R)
 OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
     int(Op.LD),
     int(Op.MEMBAR),
@@ -145,7 +145,7 @@ def take_pipe(a, s, m, sub, cls, t):
 
 @inner(inline="always")
 def context(a, s, m, w, t):
-    """What special registers read, in the order of `core.context.Ctx`."""
+    """Set what special registers read, in the order of `core.context.Ctx`."""
     ctx, cfg, b = a.ctx, s.cfg, a.ws[w, W_SLOT]
     ctx[0] = a.ws[w, W_INDEX]
     ctx[1] = a.bs[b, B_X]
@@ -160,7 +160,6 @@ def context(a, s, m, w, t):
     ctx[10] = m
     ctx[11] = t
     ctx[12] = t
-    return ctx
 
 
 @inner
@@ -175,8 +174,11 @@ def release(a, s, m, b, barrier, time):
         for k in range(ws[w, W_SPLITS]):
             if a.sp[w, k, SP_WAIT] == SP_AT_BARRIER + barrier:
                 a.sp[w, k, SP_WAIT] = SP_RUNNABLE
-        if ws[w, W_MASK] == 0 and take_runnable(a, m, w):
+        if ws[w, W_MASK] == 0 and arrived_at(a, m, w, SP_RUNNABLE):
             sub, slot = w % subcores, w // subcores
+            s.stall[m, ws[w, W_PC], a.why[sub, slot]] += time - ws[w, W_SINCE]
+            ws[w, W_SINCE] = time
+            take_runnable(a, m, w)
             a.wake[sub, slot] = time
             a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], time)
 
@@ -210,7 +212,7 @@ def arrive(a, s, m, sub, slot, w, pc, lanes, t):
 @inner(inline="always")
 def sleep(a, m, sub, slot, w, reason):
     """The warp waits for an event that other warps bring."""
-    a.ws[w, W_REASON] = reason
+    a.why[sub, slot] = reason
     a.wake[sub, slot] = NEVER
 
 
@@ -220,7 +222,8 @@ def finish(a, s, m, sub, slot, w, pc, t):
     ws = a.ws
     ws[w, W_PC] = pc
     ws[w, W_STATE] = W_DRAINING
-    ws[w, W_REASON] = DRAIN
+    a.need[sub, slot] = DRAINING
+    a.why[sub, slot] = DRAIN
     a.wake[sub, slot] = max(t + s.cfg[C_EXIT], ws[w, W_DRAIN])
 
 
@@ -311,7 +314,7 @@ def record(a, s, m, w, pc, active, on):
     a.sv[SV_TRACE] = n + 1
 
 
-@inner
+@inner(forceinline=True)
 def issue(a, s, m, sub, slot, w, t, t1):
     """Issue the next instruction of warp `w` (sub-core `sub`, slot `slot`) in cycle `t`."""
     ws, code, cfg = a.ws, s.code, s.cfg
@@ -337,8 +340,8 @@ def issue(a, s, m, sub, slot, w, t, t1):
     count[THREADS_ON] += popcount(on)
     s.stall[m, pc, SELECTED] += 1
     ws[w, W_SINCE] = t + 1
-    ws[w, W_READY] = 0
-    ws[w, W_REASON] = WAIT
+    a.need[sub, slot] = NOT_READY
+    a.why[sub, slot] = WAIT
     a.wake[sub, slot] = t + 1
     if cfg[C_HAS_CONTROL]:
         ws[w, W_STALL] = t + code[pc, COL_STALL]
@@ -359,7 +362,9 @@ def issue(a, s, m, sub, slot, w, t, t1):
         if pipe == LSU:
             time = pass_shared_stage(a, s, m, sub, pc, t)
         if on != 0 and not replay and op != OP_NOP:
-            execute(code, pc, s.U[m], base, a.preds, w, on, context(a, s, m, w, t))
+            if op == OP_S2R:
+                context(a, s, m, w, t)
+            execute(code, pc, s.U[m], base, a.preds, w, on, a.ctx)
         results_at(a, s, m, w, pc, t, time, s.tc[cls, TC_REASON])
         ws[w, W_PC] = pc + 1
     if replay:

@@ -40,10 +40,7 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
     W_EXITED,  # lanes that have exited (or never existed)
     W_SLOT,  # block slot
     W_INDEX,  # warp in its block
-    W_AGE,  # order of launch: larger is younger
-    W_REASON,  # stall reason of the cycles since W_SINCE while asleep
     W_SINCE,  # cycles are accounted up to here
-    W_READY,  # 1: waits for nothing of its own any more, only for shared resources
     W_SPLITS,  # parts in the split table
     W_REDIRECT,  # fetch restarts here after a taken branch
     W_LINE,  # instruction line that is known to be present
@@ -53,10 +50,10 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
     W_GROUP,  # asynchronous copies: group being filled
     W_TRACE,  # replay: next record
     W_TRACE_END,
-    W_ASLEEP,  # 1: waits for an event that sets no time (barrier, return)
-) = range(20)
-W_COLUMNS = 20
+) = range(16)
+W_COLUMNS = 16
 W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2
+NOT_READY, DRAINING = -1, -2  #: `need` of a warp slot that still waits for something of its own; that drains
 
 # --- split table: sp[warps, MAX_SPLITS, SP_COLUMNS]
 SP_PC, SP_MASK, SP_WAIT = range(3)
@@ -204,7 +201,7 @@ ER_COLUMNS = 8
     C_CODE_L1_MISS,
     C_CONSTANT_MISS,
     C_CODE_PREFETCH,
-    C_CODE_LINE,  # instructions a line
+    C_CODE_SHIFT,  # an instruction line holds 1 << C_CODE_SHIFT instructions
     C_ENTRIES,
     C_HAS_CONTROL,
     C_REPLAY,
@@ -247,7 +244,8 @@ C_COLUMNS = 64
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
 TC_COLUMNS = 5
-KIND_PIPE = 32
+KIND_BITS = 5
+KIND_PIPE = 1 << KIND_BITS
 
 
 # --- block scheduler: DispatchArrays.state[D_COLUMNS]
@@ -293,6 +291,9 @@ SM_RECORD = np.dtype(
         ("preds", np.int64, (MAX_WARPS, PREDICATES)),
         ("ws", np.int64, (MAX_WARPS, W_COLUMNS)),
         ("wake", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # cycle of a warp slot's next look
+        ("need", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # `sm.needs` of its instruction, or NOT_READY
+        ("why", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # stall reason of its cycles since W_SINCE
+        ("age", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # order of launch: larger is younger
         ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
         ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS)),  # lanes that a convergence barrier waits for
         ("ready", np.int64, (MAX_WARPS, READY_COLUMNS)),  # registers, predicates as operands, predicates as guards

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes
+from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes, lanes_outside, lowest_lane
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
     copy_async,
@@ -90,7 +90,6 @@ from sim.core.layout import (
     W_GROUP,
     W_INDEX,
     W_PENDING,
-    W_REASON,
     W_SLOT,
     W_TRACE,
 )
@@ -158,15 +157,6 @@ def fail(a, s, m, w, pc, code, lane, address, width):
 
 
 @inner
-def first_outside(addr, mask, width, low, high):
-    """First active lane whose access is not within [low, high), or -1."""
-    for i in range(32):
-        if (mask >> i) & 1 and not (low <= addr[i] and addr[i] + width <= high):
-            return i
-    return -1
-
-
-@inner
 def check_global(a, s, m, w, pc, addr, mask, width):
     """Whether every active lane's access lies in one allocation each and is aligned; else notes the error.
 
@@ -177,6 +167,8 @@ def check_global(a, s, m, w, pc, addr, mask, width):
         fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
         return False
     low, high = s.seen[m, pc, 0], s.seen[m, pc, 1]
+    if lanes_outside(addr, mask, low, high - width) == 0:
+        return True
     for i in range(32):
         if (mask >> i) & 1 == 0 or (low <= addr[i] and addr[i] + width <= high):
             continue
@@ -203,8 +195,9 @@ def check_window(a, s, m, w, pc, addr, mask, width, size, error):
     if bad >= 0:
         fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
         return False
-    bad = first_outside(addr, mask, width, 0, size)
-    if bad >= 0:
+    outside = lanes_outside(addr, mask, 0, size - width)
+    if outside:
+        bad = lowest_lane(outside)
         fail(a, s, m, w, pc, error, bad, addr[bad], width)
         return False
     return True
@@ -410,7 +403,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], time)
 
 
-@inner
+@inner(forceinline=True)
 def issue_global(a, s, m, sub, w, pc, base, on, t):
     """Global, generic and local accesses."""
     code, work = s.code, a.scratch
@@ -499,7 +492,7 @@ def matrix_passes(a, m, addr, matrices):
     return passes
 
 
-@inner
+@inner(forceinline=True)
 def issue_shared(a, s, m, sub, w, pc, base, on, t):
     """Shared-memory accesses: loads, stores, atomics, matrices."""
     code, work, cfg = s.code, a.scratch, s.cfg
@@ -583,7 +576,7 @@ def replayed_addresses(a, s, m, w, addr, second):
             second[i] = s.replay_addr[row, 32 + i]
 
 
-@inner
+@inner(forceinline=True)
 def issue_memory(a, s, m, sub, w, pc, base, on, t):
     """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
     code, work = s.code, a.scratch
@@ -595,8 +588,9 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
         return
     if op == OP_MEMBAR:
         cycles = s.cfg[C_FENCE_BLOCK] if code[pc, COL_X] == 0 else s.cfg[C_FENCE_GPU]
-        ws[w, W_REASON] = MEMBAR
-        a.wake[sub, w // s.cfg[C_SUBCORES]] = t + cycles
+        slot = w // s.cfg[C_SUBCORES]
+        a.why[sub, slot] = MEMBAR
+        a.wake[sub, slot] = t + cycles
         return
     if op == OP_DEPBAR or op == OP_CCTL:
         return

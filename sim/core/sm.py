@@ -6,8 +6,8 @@ last if it can issue, else the eligible warp that was launched last; loose round
 robin issues the next eligible slot after the last one.
 
 A warp that cannot issue sleeps until the first cycle at which that may change.
-The cycles from W_SINCE to its next look are charged to the reason it slept for,
-so that every resident cycle is charged exactly once.
+The cycles from W_SINCE on belong to the reason it waits for and are charged when
+that reason changes or the warp issues, so every resident cycle is charged exactly once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ from sim.core.layout import (
     ER_CODE,
     MAX_GROUPS,
     MAX_NODES,
+    DRAINING,
     MAX_STRONG,
+    NOT_READY,
     NEVER,
     SC_LAST,
     SC_NEXT,
@@ -61,9 +63,7 @@ from sim.core.layout import (
     TC_ALTERNATE,
     TC_PIPE,
     TICK,
-    W_AGE,
     W_COLUMNS,
-    W_DRAINING,
     W_EMPTY,
     W_EXITED,
     W_INDEX,
@@ -72,8 +72,6 @@ from sim.core.layout import (
     W_MASK,
     W_PC,
     W_PENDING,
-    W_READY,
-    W_REASON,
     W_SINCE,
     W_SLOT,
     W_STATE,
@@ -98,47 +96,54 @@ FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
 
 @inner(inline="always")
-def charge(a, s, m, w, t):
+def charge(a, s, m, w, sub, slot, t):
     """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
     ws = a.ws
     since = ws[w, W_SINCE]
     if t > since:
-        s.stall[m, ws[w, W_PC], ws[w, W_REASON]] += t - since
+        s.stall[m, ws[w, W_PC], a.why[sub, slot]] += t - since
         ws[w, W_SINCE] = t
 
 
 @inner(inline="always")
-def throttled(a, s, m, sub, w, t, t1):
-    """When the resources that the warp's instruction shares with others are free: (cycle, stall reason)."""
-    pc = a.ws[w, W_PC]
+def waits_for(a, s, m, w, sub, slot, reason, t):
+    """From cycle `t` on the warp waits for `reason`; if that is new, the cycles before are accounted."""
+    if a.why[sub, slot] != reason:
+        charge(a, s, m, w, sub, slot, t)
+        a.why[sub, slot] = reason
+
+
+@inner(inline="always")
+def needs(s, pc):
+    """What an instruction needs of shared resources: its pipe, another that does as well (+ 16), 256 for L1's queue."""
     cls = s.code[pc, COL_CLASS]
     pipe = s.tc[cls, TC_PIPE]
     if pipe == LSU:
-        n = a.sc[sub, SC_QUEUE]
-        depth = s.cfg[C_QUEUE]
-        shared = s.code[pc, COL_SPACE] == SHARED_SPACE
         op = s.code[pc, COL_OP]
-        reason = LG_THROTTLE if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and not shared else MIO_THROTTLE
-        if n >= depth:
-            until = a.sc[sub, SC_QUEUE_TIMES + (n - depth) % 16]
-            if until > t:
-                return until, reason
-        if reason == LG_THROTTLE and (
-            a.sv[SV_FREE_ENTRY] < 0
-            or ring_room(a, m) < s.cfg[C_LOAD_RESERVE]
-            or a.sv[SV_NODES] > MAX_NODES - 256
-            or a.sv[SV_STRONG] >= MAX_STRONG
-        ):
-            return t1, reason
-        return t, reason
-    free = a.sc[sub, SC_PIPES + pipe]
+        return LSU + (256 if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and s.code[pc, COL_SPACE] != SHARED_SPACE else 0)
     other = s.tc[cls, TC_ALTERNATE]
-    if other >= 0:
-        free = min(free, a.sc[sub, SC_PIPES + other])
-    return free // TICK, MATH_PIPE_THROTTLE
+    return pipe + 16 * (other if other >= 0 else pipe)
 
 
-@inner
+@inner(inline="always")
+def queue_free(a, s, sub, t):
+    """When the sub-core's memory queue takes another instruction."""
+    n, depth = a.sc[sub, SC_QUEUE], s.cfg[C_QUEUE]
+    return a.sc[sub, SC_QUEUE_TIMES + (n - depth) % 16] if n >= depth else t
+
+
+@inner(inline="always")
+def room_for_loads(a, s):
+    """Whether another global access can be kept until it is answered."""
+    return (
+        a.sv[SV_FREE_ENTRY] >= 0
+        and ring_room(a) >= s.cfg[C_LOAD_RESERVE]
+        and a.sv[SV_NODES] <= MAX_NODES - 256
+        and a.sv[SV_STRONG] < MAX_STRONG
+    )
+
+
+@inner(forceinline=True)
 def retire(a, m, w, sub, slot, t):
     """A drained warp leaves; with the last one, its block ends."""
     ws = a.ws
@@ -155,7 +160,7 @@ def retire(a, m, w, sub, slot, t):
         a.sv[SV_EVENTS] += 1
 
 
-@inner
+@inner(forceinline=True)
 def run_sm(a, s, m, t0, t1):
     """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
     cfg, ws, sc, wake = s.cfg, a.ws, a.sc, a.wake
@@ -172,43 +177,52 @@ def run_sm(a, s, m, t0, t1):
             best = -1
             eligible = 0
             last = sc[sub, SC_LAST]
+            queue = queue_free(a, s, sub, t)
+            loads = max(queue, t if room_for_loads(a, s) else t1)
             for slot in range(slots):
                 at = wake[sub, slot]
                 if at > t:
                     soonest = min(soonest, at)
                     continue
-                w = slot * subcores + sub
-                charge(a, s, m, w, t)
-                if ws[w, W_STATE] == W_DRAINING:
-                    if ws[w, W_PENDING] > 0:
-                        wake[sub, slot] = t1
-                        soonest = min(soonest, t1)
-                    else:
-                        retire(a, m, w, sub, slot, t)
-                    continue
-                if ws[w, W_READY] == 0:
+                need = a.need[sub, slot]
+                if need < 0:
+                    w = slot * subcores + sub
+                    if need == DRAINING:
+                        charge(a, s, m, w, sub, slot, t)
+                        if ws[w, W_PENDING] > 0:
+                            wake[sub, slot] = t1
+                            soonest = min(soonest, t1)
+                        else:
+                            retire(a, m, w, sub, slot, t)
+                        continue
                     until, reason = waits(a, s, m, sub, w, t)
                     if until > t:
                         until = min(until, t1) if until >= NEVER else until
-                        ws[w, W_REASON] = reason
+                        waits_for(a, s, m, w, sub, slot, reason, t)
                         wake[sub, slot] = until
                         soonest = min(soonest, until)
                         continue
-                    ws[w, W_READY] = 1
-                until, reason = throttled(a, s, m, sub, w, t, t1)
+                    need = needs(s, ws[w, W_PC])
+                    a.need[sub, slot] = need
+                if need & 15 == LSU:
+                    until = queue if need < 256 else loads
+                    reason = MIO_THROTTLE if need < 256 else LG_THROTTLE
+                else:
+                    until = min(sc[sub, SC_PIPES + (need & 15)], sc[sub, SC_PIPES + (need >> 4)]) // TICK
+                    reason = MATH_PIPE_THROTTLE
                 if until > t:
-                    ws[w, W_REASON] = reason
+                    waits_for(a, s, m, slot * subcores + sub, sub, slot, reason, t)
                     wake[sub, slot] = until
                     soonest = min(soonest, until)
                     continue
                 eligible += 1
-                ws[w, W_REASON] = NOT_SELECTED
+                waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
                 if round_robin:
                     rank = slots - (slot - last - 1) % slots
                 elif slot == last:
                     rank = NEVER
                 else:
-                    rank = ws[w, W_AGE]
+                    rank = a.age[sub, slot]
                 if rank > best:
                     best = rank
                     chosen = slot
@@ -216,6 +230,7 @@ def run_sm(a, s, m, t0, t1):
                 a.sm[ELIGIBLE] += eligible
                 a.sm[ISSUE_ACTIVE] += 1
                 sc[sub, SC_LAST] = chosen
+                charge(a, s, m, chosen * subcores + sub, sub, chosen, t)
                 issue(a, s, m, sub, chosen, chosen * subcores + sub, t, t1)
                 if a.er[ER_CODE] != 0:
                     a.sv[SV_NEXT] = t
@@ -274,10 +289,8 @@ def start_block(a, s, m, b, block, t):
         ws[w, W_EXITED] = ~full & 0xFFFFFFFF
         ws[w, W_SLOT] = b
         ws[w, W_INDEX] = i
-        ws[w, W_AGE] = a.sv[SV_AGE]
         ws[w, W_SINCE] = t
         ws[w, W_LINE] = -1
-        a.sv[SV_AGE] += 1
         a.sv[SV_WARPS] += 1
         a.sm[WARPS] -= t
         for r in range(cfg[C_REGISTER_ROWS] + 32):
@@ -301,5 +314,9 @@ def start_block(a, s, m, b, block, t):
             ws[w, W_PC] = s.replay[s.replay_at[at], 2]
         sub, slot = w % cfg[C_SUBCORES], w // cfg[C_SUBCORES]
         a.wake[sub, slot] = t
+        a.need[sub, slot] = NOT_READY
+        a.why[sub, slot] = 0
+        a.age[sub, slot] = a.sv[SV_AGE]
+        a.sv[SV_AGE] += 1
         a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], t)
         a.sv[SV_NEXT] = min(a.sv[SV_NEXT], t)
