@@ -98,7 +98,9 @@ class AddressLowering(Rebuilder):
         if loop is not None:
             value, start = self._pointer(loop, base, moving, constant)
             return value, constant - start
-        value = (self._derived(base, moving) if base.type.bits == 64 else None) or self._fresh(base, moving, index, size)
+        value = (self._derived(base, moving) if base.type.bits == 64 else None) or self._fresh(
+            base, moving, index, size
+        )
         self._remember(base, moving, 0, value)
         return value, constant
 

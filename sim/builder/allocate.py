@@ -1,7 +1,7 @@
 """Register allocation: numbers for registers, predicates and uniform registers.
 
-Registers are taken in the order in which they are first needed; each gets the
-lowest numbers, aligned to its width, that are free over its whole range. A
+Each register gets numbers, aligned to its width, that are free over its whole range,
+wide registers first. A
 predicate that finds none of the seven is kept in a register between its uses.
 """
 
@@ -20,6 +20,8 @@ MAX_REGISTERS = 255
 MAX_UNIFORM = 63
 FIRST_UNIFORM = 4  #: compilers leave the first ones to the system
 PREDICATE_COUNT = 7
+FREE_REGISTERS = 14  #: that a kernel may use without its reported count rising above the least, 16
+ROTATED_REGISTERS = 64  #: kernels that need more keep the lowest numbers
 
 
 @dataclass(slots=True)
@@ -60,9 +62,28 @@ def _by_start(code: Code, ranges: Ranges, kind: str) -> list[tuple[int, VReg, li
 
 
 def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
-    taken: list[int] = []
+    """Lowest numbers first, which tells how many are needed; then, of so many, those that have been free for longest.
+
+    The second round keeps an instruction from waiting for an earlier one that still reads its register.
+    """
     order = _by_start(code, ranges, "R")
     order.sort(key=lambda item: -item[1].width)  # wide ones first: they fit together without gaps
+    count, numbers = _lowest(order)
+    if count > MAX_REGISTERS:
+        raise BuildError(
+            f"this kernel needs {count} registers a thread, and there are {MAX_REGISTERS}; "
+            "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
+        )
+    if count <= ROTATED_REGISTERS:
+        numbers = _longest_free(order, max(count, FREE_REGISTERS)) or numbers
+        count = max((numbers[reg.id] + reg.width for _, reg, _ in order), default=0)
+    number.update(numbers)
+    return count
+
+
+def _lowest(order: list[tuple[int, VReg, list[int]]]) -> tuple[int, dict[int, int]]:
+    taken: list[int] = []
+    numbers: dict[int, int] = {}
     for _, reg, words in order:
         at = 0
         while True:
@@ -73,13 +94,29 @@ def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
             at += reg.width
         for k in range(reg.width):
             taken[at + k] |= words[k]
-        number[reg.id] = at
-    if len(taken) > MAX_REGISTERS:
-        raise BuildError(
-            f"this kernel needs {len(taken)} registers a thread, and there are {MAX_REGISTERS}; "
-            "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
-        )
-    return len(taken)
+        numbers[reg.id] = at
+    return len(taken), numbers
+
+
+def _longest_free(order: list[tuple[int, VReg, list[int]]], count: int) -> dict[int, int] | None:
+    """Numbers below `count`; None when they do not suffice in this order."""
+    taken = [0] * count
+    numbers: dict[int, int] = {}
+    for start, reg, words in order:
+        best, best_end = -1, 1 << 60
+        before = (1 << start) - 1
+        for at in range(0, count - reg.width + 1, reg.width):
+            if any(taken[at + k] & words[k] for k in range(reg.width)):
+                continue
+            end = max((taken[at + k] & before).bit_length() for k in range(reg.width))
+            if end < best_end:
+                best, best_end = at, end
+        if best < 0:
+            return None
+        for k in range(reg.width):
+            taken[best + k] |= words[k]
+        numbers[reg.id] = best
+    return numbers
 
 
 def _uniform(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
@@ -90,6 +127,8 @@ def _uniform(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
         for w in words:
             whole |= w
         solid = (1 << whole.bit_length()) - (1 << (start - 1))
+        if whole.bit_count() == 1:  # a descriptor, which global accesses name without reading it
+            solid = (1 << ranges.size) - (1 << (start - 1))
         at = 0
         while True:
             while len(taken) < at + reg.width:

@@ -11,7 +11,7 @@ from typing import Any
 from sim.builder.ir import Access, Value
 from sim.builder.trace import Tracer
 from sim.builder.types import BOOL, I32, I64, U32, Type, register_type, storage_type
-from sim.builder.values import Scalar, Var, lift, stored
+from sim.builder.values import Scalar, lift, stored
 from sim.isa import Space
 
 
@@ -201,13 +201,11 @@ class Array:
         if len(typed) > 1 and self.storage.bits < 32:
             if not self.storage.is_half:
                 raise t.error(
-                    f"store of {len(typed)} {self.storage} elements; store them one by one or as uint32 through .view(np.uint32)"
+                    f"store of {len(typed)} {self.storage} elements; store them one by one, "
+                    "or as uint32 through .view(np.uint32)"
                 )
             words = tuple(t.emit("packhalf", U32, typed[j : j + 2], self.storage) for j in range(0, len(typed), 2))
             access = Access(self.space, self.base, self.base_bytes, U32, len(words), array=self.name)
             t.emit("store", BOOL, (self._divided(index, 2), *words), access)
             return
         t.emit("store", BOOL, (index, *typed), self._access(len(typed)))
-
-
-__all__ = ["Array", "Var"]

@@ -7,7 +7,7 @@ from typing import Any
 from sim.builder.arrays import Array
 from sim.builder.ir import Access
 from sim.builder.trace import Tracer
-from sim.builder.types import F16, F32, F64, I32, I64, U32, U64, register_type
+from sim.builder.types import F32, F64, I32, I64, U32, U64, register_type
 from sim.builder.values import Scalar, lift
 from sim.isa import AtomicOp
 
@@ -43,6 +43,3 @@ def atomic(t: Tracer, name: str, array: Array, index: Any, value: Any, compare: 
         array.space, array.base, array.base_bytes, array.storage, array=array.name, operation=AtomicOp[name]
     )
     return Scalar(t, t.emit("atomic", kind, tuple(args), access))
-
-
-_ = F16

@@ -48,4 +48,4 @@ def compile_graph(graph: Graph, params: Sequence[Param], param_bytes: int, param
     tidy_branches(code)
     link(code)
     numbers = schedule_and_allocate(code)
-    return emit(graph.name, code, numbers, params, param_base, param_bytes, graph.shared_bytes, graph.lines)
+    return emit(graph, code, numbers, params, param_base, param_bytes)

@@ -15,7 +15,7 @@ from sim.isa import Space
 def async_copy(t: Tracer, shared: Array, shared_index: Any, array: Array, index: Any, size: int, pred: Any) -> None:
     """LDGSTS of `size` bytes a thread; a false `pred` writes zeros and reads nothing.
 
-    Raises `BuildError` for arrays in the wrong place, of different element types, or a size that the copy does not have.
+    Raises `BuildError` for arrays in the wrong place or of different element types, and for other sizes.
     """
     t.mark()
     for name, x, space in (("first", shared, Space.SHARED), ("second", array, Space.GLOBAL)):
@@ -29,7 +29,5 @@ def async_copy(t: Tracer, shared: Array, shared_index: Any, array: Array, index:
     width = size // array.storage.bytes
     target = Access(Space.SHARED, None, shared.base_bytes, shared.storage, width, array=shared.name)
     origin = Access(Space.GLOBAL, array.base, 0, array.storage, width, array=array.name)
-    args = (to, source)
-    if pred is not None:
-        args = (*args, t.cast(lift(t, pred), BOOL))
-    t.emit("ldgsts", BOOL, args, (target, origin))
+    condition = () if pred is None else (t.cast(lift(t, pred), BOOL),)
+    t.emit("ldgsts", BOOL, (to, source, *condition), (target, origin))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.builder.allocate import Allocation
+from sim.builder.ir import Graph
 from sim.builder.machine import Code, Guard, Lane, Machine, VReg
 from sim.isa import PT, Space
-from sim.program import Instruction, Param, Program, Reg, SourceLine, UReg
+from sim.program import Instruction, Param, Program, Reg, UReg
 
 RESERVED_REGISTERS = 2  #: that the compiler reports beyond those in its code, cc 9.0
 MIN_REGISTERS = 16  #: the least that it reports, cc 9.0
@@ -16,9 +17,8 @@ _MAX_REGISTERS = 255
 
 
 def emit(
-    name: str, code: Code, numbers: Allocation, params: Sequence[Param], param_base: int, param_bytes: int, shared_bytes: int,
-    source: Sequence[SourceLine],
-) -> Program:  # fmt: skip
+    graph: Graph, code: Code, numbers: Allocation, params: Sequence[Param], param_base: int, param_bytes: int
+) -> Program:
     """The program of allocated code."""
     for block in code.blocks:
         block.code = [
@@ -31,15 +31,15 @@ def emit(
     instructions = [_instruction(m, numbers.number, starts) for block in code.blocks for m in block.code]
     used = numbers.registers + RESERVED_REGISTERS
     return Program(
-        name=name,
+        name=graph.name,
         instructions=instructions,
         registers=min(max(used, MIN_REGISTERS), _MAX_REGISTERS),
         uniform_registers=numbers.uniform,
-        shared_static_bytes=shared_bytes,
+        shared_static_bytes=graph.shared_bytes,
         params=tuple(params),
         param_base=param_base,
         param_bytes=param_bytes,
-        source=tuple(source),
+        source=tuple(graph.lines),
     )
 
 
@@ -65,12 +65,13 @@ def _instruction(m: Machine, number: dict[int, int], starts: dict[int, int]) -> 
         m.y = starts[m.target.number]
     dst = _operand(m.dst, number)
     operands = m.operands
-    if m.space is Space.CONSTANT:
+    if m.space is Space.CONSTANT and not operands:
         operands = f"{dst}, c[0x0][{m.y:#x}]"
+    a, b, c = (_operand(o, number) for o in (m.a, m.b, m.c))
+    pd, pe = _result(m.pd, number), _result(m.pe, number)
+    pa, pb, guard = (_source(p, number) for p in (m.pa, m.pb, m.guard))
     return Instruction(
-        op=m.op, cls=m.cls, text=m.text, dst=dst, nd=m.nd,
-        a=_operand(m.a, number), b=_operand(m.b, number), c=_operand(m.c, number), na=m.na, nb=m.nb, nc=m.nc,
-        smod=m.smod, pd=_result(m.pd, number), pe=_result(m.pe, number), pa=_source(m.pa, number), pb=_source(m.pb, number),
-        x=int(m.x), y=int(m.y), space=m.space, width=m.width, guard=_source(m.guard, number), flags=m.flags, line=m.line,
-        operands=operands,
+        op=m.op, cls=m.cls, text=m.text, dst=dst, nd=m.nd, a=a, b=b, c=c, na=m.na, nb=m.nb, nc=m.nc, smod=m.smod,
+        pd=pd, pe=pe, pa=pa, pb=pb, x=int(m.x), y=int(m.y), space=m.space, width=m.width, guard=guard,
+        flags=m.flags, line=m.line, operands=operands,
     )  # fmt: skip

@@ -214,7 +214,10 @@ def cos(t: Tracer, x: Value, fast: bool = False) -> Value:
 
 
 def _reduce(t: Tracer, x: Value) -> tuple[Value, Value]:
-    """`x` minus a multiple of pi/2, and the multiple: three steps of Cody and Waite, or Payne and Hanek for large `x`."""
+    """`x` minus a multiple of pi/2, and the multiple.
+
+    Three steps of Cody and Waite, or Payne and Hanek's reduction for large `x`.
+    """
     quadrant = t.emit("f2i", I32, (t.mul(x, t.f32(0.6366197466850281)),), Rounding.RN)
     q = t.cast(quadrant, F32)
     rest = t.fma(q, t.f32(-1.5707962512969971), x)

@@ -22,6 +22,7 @@ from sim.isa import (
 )
 from sim.program import Const, Imm
 
+STACK_POINTER = 0x28  #: byte offset in constant bank 0, cc 9.0
 COMPARES = {"lt": Compare.LT, "eq": Compare.EQ, "le": Compare.LE, "gt": Compare.GT, "ne": Compare.NE, "ge": Compare.GE}
 COMPARES |= {k + "u": Compare(v | 8) for k, v in COMPARES.items()}
 
@@ -78,6 +79,13 @@ def load_constant(dst: Lane, offset: int, width: int, storage: Any = None) -> Ma
     return Machine(
         Op.LD, TimingClass.LDC, "LDC" + suffix, dst, width, y=offset, space=Space.CONSTANT, width=size, flags=flags
     )
+
+
+def stack_pointer() -> Machine:
+    """LDC of the stack's top, with which every compiled kernel begins; nothing here reads it, so it goes to RZ."""
+    m = Machine(Op.LD, TimingClass.LDC, "LDC", y=STACK_POINTER, space=Space.CONSTANT, width=4)
+    m.operands, m.pinned = f"RZ, c[0x0][{STACK_POINTER:#x}]", True
+    return m
 
 
 def load_uniform(dst: Lane, offset: int, width: int) -> Machine:

@@ -39,6 +39,8 @@ class ArgSpec:
 
         Raises `BuildError` for anything else.
         """
+        if isinstance(value, bool | np.bool_):
+            return cls("scalar", I32.name, 0)
         if hasattr(value, "dtype") and hasattr(value, "shape"):
             try:
                 storage = storage_type(value.dtype)
@@ -46,8 +48,6 @@ class ArgSpec:
                 raise BuildError(f"{name}: {error}") from None
             ndim = len(tuple(value.shape))
             return cls("array" if ndim else "scalar", storage.name, ndim)
-        if isinstance(value, bool):
-            return cls("scalar", I32.name, 0)
         if isinstance(value, int):
             kind = I32 if -(1 << 31) <= value < 1 << 31 else I64 if value < 1 << 63 else U64
             return cls("scalar", kind.name, 0)
@@ -145,7 +145,10 @@ class Kernel:
         shared_bytes: int = 0,
         **fields: Any,
     ) -> Any:
-        """A `sim.launch.Launch` of this kernel, for `sim.simulate`; `fields` are the launch's own (name, params, expected, ...)."""
+        """A `sim.launch.Launch` of this kernel, for `sim.simulate`.
+
+        `fields` are the launch's own: name, params, expected, rtol, ...
+        """
         from sim.launch import Launch
 
         program = self.build_for(args, constants)
@@ -204,7 +207,10 @@ def _hashable(value: Any) -> Any:
 
 
 def layout(names: Sequence[str], specs: Sequence[ArgSpec]) -> tuple[tuple[Param, ...], int]:
-    """Parameters with their offsets, and their bytes: each at a multiple of its size, extents of arrays after all of them."""
+    """Parameters with their offsets, and their bytes.
+
+    Each lies at a multiple of its size; extents of arrays come after all of them.
+    """
     offset, placed = 0, []
     for name, spec in zip(names, specs, strict=True):
         dtype = numpy_dtype(storage_type(spec.dtype))

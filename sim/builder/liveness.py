@@ -34,14 +34,14 @@ class Ranges:
 
     def _writes(self, m: Machine) -> tuple[list[int], list[int]]:
         """Words that an instruction sets, and predicates."""
-        out = []
+        out: list[int] = []
         if m.dst is not None and m.nd:
             first = self.base[m.dst.reg.id] + m.dst.word
             out = list(range(first, first + m.nd))
         return out, [self.base[p.id] for p in m.predicate_writes()]
 
     def _reads(self, m: Machine) -> list[int]:
-        out = []
+        out: list[int] = []
         for reg, word, count in m.reads():
             first = self.base[reg.id] + word
             out.extend(range(first, first + count))

@@ -82,7 +82,7 @@ class Machine:
     target: Block | None = None
     merge: bool = False  #: a guarded write that keeps the other threads' old value
     copy: bool = False  #: moves one register to another; goes away when both get the same number
-    address: object = None  #: for memory order: what the address is made of
+    pinned: bool = False  #: stays first in its block
 
     def reads(self) -> Iterator[tuple[VReg, int, int]]:
         """(register, first word, words) of each register source."""

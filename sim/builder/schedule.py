@@ -3,9 +3,9 @@
 Of the instructions whose sources are there, the one on the longest path to the
 block's end goes first, in steps of a few instructions, within which the given order
 stays; results of arithmetic count as there at once, as other warps fill a few cycles.
-Loads, being the longest, gather at the front, so that many are in flight; when the registers in use reach the budget, what frees registers goes first.
-The budget is what keeps the most warps resident, or what the given order needs, if
-that is more.
+Loads, being the longest, gather at the front, so that many are in flight; when the
+registers in use reach the budget, what frees registers goes first. The budget is what
+keeps the most warps resident, or what the given order needs, if that is more.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ ARITHMETIC = 6  #: results with up to so many cycles are not waited for
 SLACK = 4  #: registers that a better order is taken to save over the given one
 PRIORITY_STEP = 64  #: cycles of the path to the end that count as equal
 PREDICATE_BUDGET = 4  #: of seven; carries and what lives across blocks need some too
+_T = TimingClass
 _LATENCY = {
-    TimingClass.SETP: 13, TimingClass.XU: 20, TimingClass.CONVERT: 18, TimingClass.FP64: 16, TimingClass.S2R: 25,
-    TimingClass.LDC: 30, TimingClass.SHUFFLE: 24, TimingClass.VOTE: 12, TimingClass.UNIFORM: 10, TimingClass.IMAD_WIDE: 5,
-    TimingClass.HMMA_16816: 33, TimingClass.HMMA_1688: 20, TimingClass.FP16: 5,
+    _T.SETP: 13, _T.XU: 20, _T.CONVERT: 18, _T.FP64: 16, _T.S2R: 25, _T.LDC: 30, _T.SHUFFLE: 24, _T.VOTE: 12,
+    _T.UNIFORM: 10, _T.IMAD_WIDE: 5, _T.HMMA_16816: 33, _T.HMMA_1688: 20, _T.FP16: 5,
 }  # fmt: skip
 #: Rough cycles from issue to result, for ordering only; profiles hold the real ones.
 _GLOBAL_LATENCY, _SHARED_LATENCY = 400, 28
 _FENCES = frozenset((Op.BAR, Op.WARPSYNC, Op.MEMBAR, Op.DEPBAR, Op.LDGDEPBAR, Op.BSYNC))
+_FIRST = 1 << 30  # the priority of what is pinned
 _LAST = frozenset((Op.BRA, Op.EXIT, Op.BSSY))
 
 
@@ -79,7 +80,8 @@ class _Scheduler:
         readers: dict[int, list[int]] = {}
         memory = _MemoryOrder(self)
         for k, m in enumerate(self.code):
-            reads, writes = [], []
+            reads: list[int] = []
+            writes: list[int] = []
             for reg, word, count in m.reads():
                 reads.extend(range(base[reg.id] + word, base[reg.id] + word + count))
             tests = [base[p.id] for p in m.predicate_reads()]
@@ -112,7 +114,7 @@ class _Scheduler:
             for j, cycles in zip(self.after[k], self.delay[k], strict=True):
                 best = max(best, priority[j] + cycles)
             priority[k] = best
-        return [p // PRIORITY_STEP for p in priority]
+        return [_FIRST if m.pinned else p // PRIORITY_STEP for p, m in zip(priority, self.code, strict=True)]
 
     # --- order
     def _order(self, priority: list[int]) -> list[int]:

@@ -35,7 +35,6 @@ Handler = Callable[["Selector", Value, Any], None]
 HANDLERS: dict[tuple[str, str], Handler] = {}  #: by operation and family
 ALIASES = frozenset(("bitcast", "part", "word", "exit"))  #: values that are (part of) another value's register
 SHARED_WINDOW = 0  #: where shared arrays start in the block's window
-STACK_POINTER = Const(0, 0x28)
 DESCRIPTOR = Const(0, 0x208)
 
 
@@ -123,7 +122,7 @@ class Selector:
         return lane
 
     def _part_of_joined(self, v: Value) -> Lane | None:
-        """The place of a join of a vector's part: joins of all parts lie side by side, so that the vector can be made there."""
+        """The place of a join of a vector's part: joins of all parts lie side by side, and the vector is made there."""
         if (
             v.op != "join"
             or v.args[0].op != "part"
@@ -270,7 +269,7 @@ class Selector:
     def leaf(
         self, key: Any, kind: str, width: int, make: Callable[[Lane], list[Machine]], home: Region | None = None
     ) -> Lane:
-        """The register of a leaf that is made at the start of its region, or after an exit that comes before all its uses."""
+        """The register of a leaf, which is made in its region before all its uses, behind the last exit or nest."""
         region = self._home() if home is None else home
         around: Region | None = region
         while around is not None:

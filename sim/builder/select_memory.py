@@ -30,7 +30,7 @@ def _suffix(access: Access) -> str:
     if size > 4:
         return f".{8 * size}"
     if size < 4:
-        return f".{'S' if access.storage.kind == 'i' else 'U'}{8 * size}"
+        return f".{'S' if access.storage.kind == 'i' else 'U'}{8 * size}"  # narrow integers, halves and bools
     return ""
 
 
@@ -43,7 +43,6 @@ def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> M
         m.a, m.na = s.use(address), 2
     else:
         m.a, m.na = s.flexible(address), 1
-    m.address = (id(m.a.reg) if isinstance(m.a, Lane) else m.a, access.offset, access.bytes)
     return m
 
 
@@ -164,7 +163,6 @@ def _ldmatrix(s: Selector, v: Value, dst: Lane) -> None:
         access,
         v.args[0],
     )
-    m.address = (id(m.a), 0, -1)
     m.dst, m.nd, m.width, m.x = dst, count, count, int(transposed)
     s.put(m)
 

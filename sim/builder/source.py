@@ -214,7 +214,8 @@ def _check_rebinding(reader: _Reader) -> None:
         for at, event in enumerate(events):
             if event.kind != "load" and event.path and _harmful(events, at, reader.loops):
                 raise _Problem(
-                    f"{name!r} is made outside this traced block and bound again inside it, which threads cannot do to a plain name; "
+                    f"{name!r} is made outside this traced block and bound again inside it, "
+                    "which threads cannot do to a plain name; "
                     f"make it a variable, {name} = k.var(...), and change it with {name}.set(...) or {name} += ...",
                     event.line,
                 )

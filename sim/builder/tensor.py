@@ -8,7 +8,7 @@ from typing import Any
 from sim.builder.arrays import Array
 from sim.builder.ir import Access, MmaAttr, Value
 from sim.builder.trace import Tracer
-from sim.builder.types import BF16, F16, F32, I32, U32, Type, storage_type
+from sim.builder.types import BF16, F16, F32, U32, Type, storage_type
 from sim.builder.values import Scalar, lift
 from sim.isa import Space
 
@@ -101,6 +101,3 @@ def _register(t: Tracer, x: Any) -> Value:
     if value.type.registers != 1:
         raise t.error(f"mma fragments are 32-bit registers, not {value.type}")
     return value if value.type is U32 else t.bitcast(value, U32)
-
-
-_ = I32

@@ -214,7 +214,7 @@ class Tracer(Emitter):
         return chain, moved
 
     def _move(self, condition: Value, moved: list[Value]) -> Value:
-        """The values that made an `elif_` condition, remade in the else-way; joins become what the variables held before."""
+        """An `elif_` condition's values, remade in the else-way, where variables hold what they held before."""
         mapping: dict[int, Value] = {}
 
         def remade(v: Value) -> Value:

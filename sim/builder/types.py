@@ -32,7 +32,8 @@ class Type:
 
     @property
     def bytes(self) -> int:
-        return self.bits // 8
+        """Bytes of an array element."""
+        return max(1, self.bits // 8)
 
     @property
     def is_int(self) -> bool:

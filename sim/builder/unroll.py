@@ -9,6 +9,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from sim.builder.ir import If, Loop, Region, Value, walk
 from sim.builder.rebuild import Rebuilder, changing_carries
 from sim.builder.types import BOOL, I32, U32
@@ -29,6 +32,9 @@ class LoopLowering(Rebuilder):
             super().loop(old)
             return
         _Counted(self, old).lower()
+
+
+Again = Callable[[Value, Any], Value]  #: from the next index and what is left, whether a loop goes on
 
 
 class _Counted:
@@ -192,7 +198,7 @@ class _Counted:
     def _when(self, condition: Value, *values: Value) -> _When:
         return self._When(self, condition, list(values))
 
-    def _loop(self, start: Value, copies: int, again, left: Value | None) -> tuple[Value, Value]:
+    def _loop(self, start: Value, copies: int, again: Again, left: Value | None) -> tuple[Value, Value]:
         """A loop of `copies` rounds at a time while `again(index, left)`; the index and what is left after it."""
         e = self.e
         self.owner.touch_all()

@@ -416,9 +416,10 @@ def power(a: Scalar, exponent: Any) -> Scalar:
         from sim.builder.functions import sqrt
 
         return Scalar(t, sqrt(t, x))
-    if not isinstance(exponent, int | float | np.generic) or int(exponent) != exponent or not -16 <= exponent <= 64:
+    if not isinstance(exponent, int | float | np.generic) or float(exponent) not in range(-16, 65):
         raise t.error("** takes a whole number from -16 to 64, or 0.5; else use k.exp2(y * k.log2(x))")
-    n, result, base = abs(int(exponent)), None, x
+    power_ = int(exponent)
+    n, result, base = abs(power_), None, x
     while n:
         if n & 1:
             result = base if result is None else t.mul(result, base)
@@ -427,6 +428,6 @@ def power(a: Scalar, exponent: Any) -> Scalar:
             base = t.mul(base, base)
     if result is None:
         return Scalar(t, t.const(1, x.type))
-    if exponent < 0:
+    if power_ < 0:
         result = division.divide(t, t.const(1, x.type), result)
     return Scalar(t, result)

@@ -17,7 +17,7 @@ from sim.builder.arrays import Array
 from sim.builder.division import fast_divide, truncating
 from sim.builder.ir import Value
 from sim.builder.trace import Tracer
-from sim.builder.types import BOOL, F32, F64, I32, I64, U32, Type, register_type, storage_type
+from sim.builder.types import BOOL, F32, F64, I32, U32, Type, register_type, storage_type
 from sim.builder.values import Scalar, Var, cast, lift, pair, stored
 from sim.isa import Rounding, Space, SpecialRegister
 
@@ -86,7 +86,10 @@ class ThreadView:
         return self._t.if_(self._condition(condition))
 
     def elif_(self, condition: Any) -> AbstractContextManager[None]:
-        """After `if_` or `elif_`: runs where no earlier condition held and this one does (a value, or a function that gives it)."""
+        """After `if_` or `elif_`: runs where no earlier condition held and this one does.
+
+        `condition` is a value, or a function that gives it.
+        """
         self._t.mark()
         if callable(condition):
             return self._t.elif_(lambda: self._condition(condition()))
@@ -167,7 +170,8 @@ class ThreadView:
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
         if not dims or not all(isinstance(d, int | np.integer) and d > 0 for d in dims):
             raise t.error(
-                f"a shared array needs a constant shape of positive integers, not {shape!r}; use k.shared_dynamic for the rest"
+                f"a shared array needs a constant shape of positive integers, not {shape!r}; "
+                "use k.shared_dynamic for a size given at launch"
             )
         storage = self._storage(dtype)
         count = 1
@@ -442,13 +446,19 @@ class ThreadView:
         return tensor.mma(self._t, a, b, c, shape, dtype)
 
     def ldmatrix(self, array: Array, *index: Any, count: int = 4, transposed: bool = False) -> tuple[Scalar, ...]:
-        """`count` 8x8 matrices of halves from shared memory: lane `l` gives the address of row `l % 8` of matrix `l // 8`."""
+        """`count` 8x8 matrices of halves from shared memory.
+
+        Lane `l` gives the index of row `l % 8` of matrix `l // 8`.
+        """
         return tensor.ldmatrix(self._t, array, index, count, transposed)
 
     def async_copy(
         self, shared_array: Array, shared_index: Any, array: Array, index: Any, bytes: int = 16, pred: Any = None
     ) -> None:
-        """Start copying 4, 8 or 16 bytes from global to shared memory past the registers; where `pred` is false, zeros."""
+        """Start copying 4, 8 or 16 bytes from global to shared memory past the registers.
+
+        Where `pred` is false, zeros are written and nothing is read.
+        """
         copies.async_copy(self._t, shared_array, shared_index, array, index, bytes, pred)
 
     def async_commit(self) -> None:
@@ -465,6 +475,3 @@ class ThreadView:
         """The SM's cycle counter, low 32 bits."""
         self._t.mark()
         return Scalar(self._t, self._t.emit("clock", U32))
-
-
-__all__ = ["F64", "I64", "ThreadView"]

@@ -90,7 +90,8 @@ def copy_vectors(k, x, y, *, width):
 @pytest.mark.parametrize(
     ("dtype", "width", "load"),
     [
-        (np.float32, 2, "LDG.E.64"), (np.float32, 4, "LDG.E.128"), (np.int32, 4, "LDG.E.128"), (np.float64, 2, "LDG.E.128"),
+        (np.float32, 2, "LDG.E.64"), (np.float32, 4, "LDG.E.128"), (np.int32, 4, "LDG.E.128"),
+        (np.float64, 2, "LDG.E.128"),
         (np.float16, 2, "LDG.E"), (np.float16, 8, "LDG.E.128"), (bfloat16, 4, "LDG.E.64"),
     ],
 )  # fmt: skip

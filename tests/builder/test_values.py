@@ -15,7 +15,8 @@ from tests.builder.run import run
 OPERATORS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "//": operator.floordiv, "%": operator.mod, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "/": operator.truediv, "<<": operator.lshift, ">>": operator.rshift,
+    ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "/": operator.truediv,
+    "<<": operator.lshift, ">>": operator.rshift,
 }  # fmt: skip
 
 
@@ -42,12 +43,12 @@ def patterns(dtype, seed=0):
     rng = np.random.default_rng(seed)
     if np.dtype(dtype).kind in "iu":
         info = np.iinfo(dtype)
-        ends = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, 2, 3, 7, 255]
+        ends = np.array([info.min, info.max, info.min + 1, info.max - 1, 0, 1, 2, 3, 7, 100], dtype)
         rest = rng.integers(info.min, info.max, 22, dtype=dtype, endpoint=True)
     else:
-        ends = [0.0, -0.0, 1.0, -1.5, 3e4, -2e-3, 1e-4, 65504.0, 0.1, 7.0]
+        ends = np.array([0.0, -0.0, 1.0, -1.5, 3e4, -2e-3, 1e-4, 65504.0, 0.1, 7.0])
         rest = rng.standard_normal(22)
-    values = np.concatenate([np.array(ends).astype(dtype), rest.astype(dtype)])
+    values = np.concatenate([ends.astype(dtype), rest.astype(dtype)])
     return rng.permutation(values)
 
 
