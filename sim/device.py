@@ -250,8 +250,9 @@ class Device:
         yield self.env.timeout(profile.launch.launch_cycles)
         now = int(self.env.now)
         engine.start(now)
+        step = engines.step_cycles(profile)
         while not engine.ended:
-            following = engine.step(now, now + engines.STEP_CYCLES)
+            following = engine.step(now, now + step)
             if engine.error is not None:
                 raise error_of(engine, self._name_of(arrays))
             if engine.ended:

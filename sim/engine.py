@@ -24,12 +24,20 @@ from sim.occupancy import Occupancy
 from sim.profile import Profile
 from sim.program import Const, Program
 
-STEP_CYCLES = 64  #: time step; far below the shortest trip to L2 and back
-REQUESTS_PER_STEP = 512  #: packets of one SM the memory system takes in a step; the rest waits for the next
+REQUESTS_PER_STEP = 1024  #: packets of one SM the memory system takes in a step; the rest waits for the next
 MAX_DEPENDENCES = 48
 PARAM_BANK_BYTES = 0x210 + 4096
 
 SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
+
+
+def step_cycles(profile: Profile) -> int:
+    """The time step: as long as nothing that one SM does can reach another, or itself through L2, within it.
+
+    Long steps also keep an SM's state in the host's caches.
+    """
+    turnaround = profile.launch.block_start_cycles + profile.launch.block_end_cycles
+    return max(1, min(profile.l2.hit_latency_cycles, turnaround))
 
 
 def pipe_groups(profile: Profile) -> npt.NDArray[np.int64]:
@@ -313,7 +321,7 @@ def make_engine(
     registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
     registers[:, : len(shared_rows)] = shared_rows
     n = len(program.instructions)
-    records = STEP_CYCLES * profile.core.subcores + 8 if record else 1
+    records = step_cycles(profile) * profile.core.subcores + 8 if record else 1
     tape = recording or NO_RECORDING
     starts = np.array([a for a, _ in allocations] or [0], np.int64)
     ends = np.array([b for _, b in allocations] or [0], np.int64)
