@@ -44,6 +44,7 @@ def select_code(graph: Graph) -> Code:
     s.line = -1
     s.put(stack_pointer())
     s.blocks.append(s.block)
+    s.blocks = s.rare_blocks + s.blocks
     s.blocks.reverse()
     for number, block in enumerate(s.blocks):
         block.code.reverse()
@@ -151,14 +152,22 @@ def _if(s: Selector, node: If) -> None:
         walk(s, node.otherwise)
         s.flush(node.otherwise)
         otherwise = start_block(s)
-        if not node.then.terminated:
+        if not node.then.terminated and not node.rare:
             s.line = line
             s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=after))
+    inside = len(s.blocks)
+    if node.rare and not node.then.terminated:
+        s.line = line
+        s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=after))
     put_copies(s, [(j, j.args[0]) for j in joins if not node.then.terminated and not _is_preset(s, j)])
     walk(s, node.then)
     s.flush(node.then)
-    start_block(s)
+    top = start_block(s)
     s.line = line
+    if node.rare:
+        s.rare_blocks += s.blocks[inside:]
+        del s.blocks[inside:]
+        s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=top))
     test = s.test(test_needed)
     assert isinstance(test, Guard)
     s.put(Machine(Op.BRA, TimingClass.BRANCH, "BRA", target=otherwise, guard=test.inverted()))

@@ -61,7 +61,7 @@ def _divide_f32(t: Tracer, a: Value, b: Value) -> Value:
     q = t.mul(a, r)
     q = t.fma(r, t.fma(q, minus_b, a), q)
     result = t.slot(q)
-    with t.if_(check):
+    with t.if_(check, rare=True):
         t.write(result, _slow_divide_f32(t, a, b))
     return t.read(result)
 
@@ -71,8 +71,7 @@ def reciprocal(t: Tracer, b: Value) -> Value:
     top = t.emit("and", I32, (t.add(t.bitcast(b, I32), t.i32(0x1800000)), t.i32(0x7F800000)))
     extreme = t.compare("le", t.bitcast(top, U32), t.const(0x1FFFFFF, U32))
     result = t.slot(t.f32(0.0))
-    chosen = t.if_(extreme)
-    with chosen:
+    with t.if_(extreme, rare=True):
         t.write(result, _slow_divide_f32(t, t.f32(1.0), b))
     with t.else_():
         r = t.emit("estimate", F32, (b,), MufuFunction.RCP)
@@ -118,7 +117,7 @@ def _divide_f64(t: Tracer, a: Value, b: Value) -> Value:
     probe = t.fma(_high_float(t, b), t.f32(0.0), _high_float(t, quotient))
     result_fine = t.compare("gt", t.emit("abs", F32, (probe,)), t.f32(1.469367938527859385e-39))
     result = t.slot(quotient)
-    with t.if_(t.emit("pnot", BOOL, (t.emit("pand", BOOL, (numerator_fine, result_fine)),))):
+    with t.if_(t.emit("pnot", BOOL, (t.emit("pand", BOOL, (numerator_fine, result_fine)),)), rare=True):
         t.write(result, _slow_divide_f64(t, a, b))
     return t.read(result)
 

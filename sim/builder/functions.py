@@ -138,7 +138,7 @@ def sqrt(t: Tracer, x: Value, fast: bool = False) -> Value:
     result = t.slot(t.f32(0.0))
     extreme = t.compare("gt", t.bitcast(t.add(t.bitcast(x, I32), t.i32(-0xD000000)), U32), t.const(0x727FFFFF, U32))
     estimate = mufu(t, MufuFunction.RSQ, x)
-    with t.if_(extreme):
+    with t.if_(extreme, rare=True):
         t.write(result, _sqrt_extreme(t, x))
     with t.else_():
         t.write(result, _sqrt_newton(t, x, estimate))

@@ -93,15 +93,19 @@ class Region:
 
 
 class If:
-    """Two ways. `joins[k].args` is (value of the then-way, value of the else-way)."""
+    """Two ways. `joins[k].args` is (value of the then-way, value of the else-way).
 
-    __slots__ = ("condition", "joins", "line", "otherwise", "then")
+    With `rare` the then-way is hardly ever taken and is put out of the way.
+    """
+
+    __slots__ = ("condition", "joins", "line", "otherwise", "rare", "then")
 
     def __init__(self, condition: Value, region: Region, line: int) -> None:
         self.condition = condition
         self.then = Region(region, self)
         self.otherwise = Region(region, self)
         self.joins: list[Value] = []
+        self.rare = False
         self.line = line
 
 

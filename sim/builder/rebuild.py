@@ -75,6 +75,7 @@ class Rebuilder:
             return
         line = self.e.line
         node = If(condition, self.e.region, line)
+        node.rare = old.rare
         with self.inside(node.then):
             self.region(old.then)
         with self.inside(node.otherwise):

@@ -86,6 +86,7 @@ class Selector:
         self._wanted: dict[Region, dict[Any, Leaf]] = {}
         self._made: dict[Any, list[Leaf]] = {}
         self.blocks: list[Block] = []
+        self.rare_blocks: list[Block] = []  # to stand behind all others
 
     # --- blocks and instructions
     def new_block(self, depth: int) -> Block:

@@ -147,10 +147,11 @@ class Tracer(Emitter):
         return scope
 
     @contextmanager
-    def if_(self, condition: Value) -> Iterator[None]:
-        """The then-way of a new `If`."""
+    def if_(self, condition: Value, rare: bool = False) -> Iterator[None]:
+        """The then-way of a new `If`; `rare` when it is hardly ever taken."""
         chain = Chain()
         node = If(self.check(condition), self.region, self.line)
+        node.rare = rare
         self.append_node(node)
         chain.before = dict(self.scopes[-1].env)
         then = self._enter("way", node.then, node)
