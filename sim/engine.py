@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,11 @@ NO_RECORDING = Recording(
 )
 
 
+def thread_bounds(sms: int, threads: int) -> list[int]:
+    """First SM of each thread, and the end."""
+    return [sms * k // threads for k in range(threads + 1)]
+
+
 @dataclass
 class Engine:
     """One launch in flight: the core's arrays, and what steps them."""
@@ -251,7 +257,7 @@ class Engine:
         if self.pool is None:
             sm.run_sms(self.arrays, self.shared, 0, sms, t0, t1)
         else:
-            bounds = [sms * k // self.threads for k in range(self.threads + 1)]
+            bounds = thread_bounds(sms, self.threads)
             list(
                 self.pool.map(
                     lambda k: sm.run_sms(self.arrays, self.shared, bounds[k], bounds[k + 1], t0, t1),
@@ -322,14 +328,17 @@ def make_engine(
     registers[:, : len(shared_rows)] = shared_rows
     n = len(program.instructions)
     records = step_cycles(profile) * profile.core.subcores + 8 if record else 1
+    records_of_sms = sm_records(cfg, sms, program)
+    for k, (first, last) in enumerate(pairwise(thread_bounds(sms, threads))):
+        records_of_sms.sv[first:last, layout.SV_GROUP] = k
     tape = recording or NO_RECORDING
     starts = np.array([a for a, _ in allocations] or [0], np.int64)
     ends = np.array([b for _, b in allocations] or [0], np.int64)
     common = Shared(
         U=registers,
-        inst=np.zeros((sms, n, len(Inst)), np.int64),
-        stall=np.zeros((sms, n, len(Stall)), np.int64),
-        seen=np.zeros((sms, n, 2), np.int64),
+        inst=np.zeros((threads, n, len(Inst)), np.int64),
+        stall=np.zeros((threads, n, len(Stall)), np.int64),
+        seen=np.zeros((threads, n, 2), np.int64),
         trace=np.zeros((sms, records, layout.T_COLUMNS), np.int64),
         trace_addr=np.zeros((sms, records, 2 * WARP_SIZE), np.int64),
         cfg=cfg,
@@ -359,7 +368,7 @@ def make_engine(
         profile=profile,
         launch=launch,
         memory=memory,
-        arrays=sm_records(cfg, sms, program),
+        arrays=records_of_sms,
         shared=common,
         dispatch=Dispatch(
             state, np.zeros((sms, slots), np.int64), np.zeros((sms, slots), np.int64), np.ones((sms, slots), np.int64)

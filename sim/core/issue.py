@@ -33,20 +33,21 @@ from sim.core.layout import (
     C_SHARED_ROWS,
     C_SUBCORES,
     C_WARPS,
+    DRAINING,
     ER_CODE,
     ERROR_UNKNOWN_OPCODE,
     KIND_PIPE,
     NEVER,
+    NOT_READY,
     SB_REASON,
     SB_TIME,
     SC_NEXT,
     SC_PIPES,
-    DRAINING,
-    NOT_READY,
     SP_AT_BARRIER,
     SP_RUNNABLE,
     SP_WAIT,
     SV_BARRIER_FREE,
+    SV_GROUP,
     SV_TRACE,
     T_ACTIVE,
     T_BLOCK,
@@ -176,7 +177,7 @@ def release(a, s, m, b, barrier, time):
                 a.sp[w, k, SP_WAIT] = SP_RUNNABLE
         if ws[w, W_MASK] == 0 and arrived_at(a, m, w, SP_RUNNABLE):
             sub, slot = w % subcores, w // subcores
-            s.stall[m, ws[w, W_PC], a.why[sub, slot]] += time - ws[w, W_SINCE]
+            s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += time - ws[w, W_SINCE]
             ws[w, W_SINCE] = time
             take_runnable(a, m, w)
             a.wake[sub, slot] = time
@@ -252,7 +253,7 @@ def issue_control(a, s, m, sub, slot, w, pc, active, on, t):
         if on == active:
             ws[w, W_PC] = target
         elif on != 0:
-            s.inst[m, pc, BRANCHES_DIVERGENT] += 1
+            s.inst[a.sv[SV_GROUP], pc, BRANCHES_DIVERGENT] += 1
             put_aside(a, m, w, target, on, SP_RUNNABLE)
             ws[w, W_MASK] = active & ~on
     elif op == OP_EXIT:
@@ -333,12 +334,12 @@ def issue(a, s, m, sub, slot, w, t, t1):
         on = active & (~on if guard & 16 else on)
     if cfg[C_RECORD]:
         record(a, s, m, w, pc, active, on)
-    count = s.inst[m, pc]
+    count = s.inst[a.sv[SV_GROUP], pc]
     count[EXECUTED] += 1
     count[ISSUED] += 1
     count[THREADS] += popcount(active)
     count[THREADS_ON] += popcount(on)
-    s.stall[m, pc, SELECTED] += 1
+    s.stall[a.sv[SV_GROUP], pc, SELECTED] += 1
     ws[w, W_SINCE] = t + 1
     a.need[sub, slot] = NOT_READY
     a.why[sub, slot] = WAIT

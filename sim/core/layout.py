@@ -109,8 +109,9 @@ SC_COLUMNS = 32
     SV_NODES,  # waiter nodes in use
     SV_NEXT,  # earliest cycle at which anything can happen here
     SV_LAST_PACKET,
-) = range(17)
-SV_COLUMNS = 17
+    SV_GROUP,  # which of the tables of counts it adds to: one for the SMs that a thread steps
+) = range(18)
+SV_COLUMNS = 18
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
 (
@@ -331,9 +332,9 @@ class Shared(NamedTuple):
     """What depends on the program, or is read by all SMs."""
 
     U: npt.NDArray[np.uint32]  # registers [sm, rows, 32]: rows that warps share, then warps' rows
-    inst: npt.NDArray[np.int64]  # counts [sm, instructions, len(Inst)]
-    stall: npt.NDArray[np.int64]  # [sm, instructions, len(Stall)]
-    seen: npt.NDArray[np.int64]  # [sm, instructions, 2]: bounds of the allocation that an instruction last touched
+    inst: npt.NDArray[np.int64]  # counts [group, instructions, len(Inst)]
+    stall: npt.NDArray[np.int64]  # [group, instructions, len(Stall)]
+    seen: npt.NDArray[np.int64]  # [group, instructions, 2]: bounds of the allocation that an instruction last touched
     trace: npt.NDArray[np.int64]  # [sm, records, T_COLUMNS] of this step
     trace_addr: npt.NDArray[np.int64]  # [sm, records, 64]
     cfg: npt.NDArray[np.int64]

@@ -48,6 +48,7 @@ from sim.core.layout import (
     SC_QUEUE_TIMES,
     SV_FREE_ENTRY,
     SV_FREE_NODE,
+    SV_GROUP,
     SV_LRU,
     SV_LSU_FREE,
     SV_NODES,
@@ -170,7 +171,7 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
                     if fill == NEVER:
                         missing |= 1 << sector
                     else:
-                        s.inst[m, pc, HIT_SECTORS] += 1
+                        s.inst[a.sv[SV_GROUP], pc, HIT_SECTORS] += 1
                         if fill < 0:
                             wait_for(a, m, entry, -1 - fill)
                         elif fill > latest:

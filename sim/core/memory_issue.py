@@ -81,6 +81,7 @@ from sim.core.layout import (
     SB_REASON,
     SB_TIME,
     SV_FREE_ENTRY,
+    SV_GROUP,
     SV_STRONG,
     SV_TRACE,
     TC_LATENCY,
@@ -166,7 +167,7 @@ def check_global(a, s, m, w, pc, addr, mask, width):
     if bad >= 0:
         fail(a, s, m, w, pc, ERROR_MISALIGNED, bad, addr[bad], width)
         return False
-    low, high = s.seen[m, pc, 0], s.seen[m, pc, 1]
+    low, high = s.seen[a.sv[SV_GROUP], pc, 0], s.seen[a.sv[SV_GROUP], pc, 1]
     if lanes_outside(addr, mask, low, high - width) == 0:
         return True
     for i in range(32):
@@ -184,7 +185,7 @@ def check_global(a, s, m, w, pc, addr, mask, width):
             fail(a, s, m, w, pc, ERROR_GLOBAL_BOUNDS, i, addr[i], width)
             return False
         low, high = s.starts[k] + GLOBAL_BASE, s.ends[k] + GLOBAL_BASE
-        s.seen[m, pc, 0], s.seen[m, pc, 1] = low, high
+        s.seen[a.sv[SV_GROUP], pc, 0], s.seen[a.sv[SV_GROUP], pc, 1] = low, high
     return True
 
 
@@ -270,9 +271,9 @@ def pass_shared_stage(a, s, m, sub, pc, t):
 
 
 @inner(inline="always")
-def count_access(s, m, pc, sectors, lines, wavefronts, ideal, asked):
+def count_access(a, s, pc, sectors, lines, wavefronts, ideal, asked):
     """Add one request to the instruction's counts."""
-    count = s.inst[m, pc]
+    count = s.inst[a.sv[SV_GROUP], pc]
     count[REQUESTS] += 1
     count[SECTORS] += sectors
     count[LINES] += lines
@@ -308,7 +309,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     for k in range(n):
         asked += work[ASKED_LIST, k]
     count_access(
-        s, m, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
+        a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
     )
     return n, start, left, passes
 
@@ -473,7 +474,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
     if source == 0:
         left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
         n = 0
-        count_access(s, m, pc, 0, 0, passes, ideal_passes(on, width), 0)
+        count_access(a, s, pc, 0, 0, passes, ideal_passes(on, width), 0)
     else:
         n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
     rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
@@ -542,7 +543,7 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
             passes = max(passes, 2)
     duration = passes * cfg[C_SHARED_WAVEFRONT]
     left, start = enter(a, s, m, sub, t, passes, duration)
-    count_access(s, m, pc, 0, 0, passes, ideal, 0)
+    count_access(a, s, pc, 0, 0, passes, ideal, 0)
     if op == OP_ST or op == OP_STSM:
         read = cfg[C_STORE_READ] + (cfg[C_STORE_64] if width == 8 else (cfg[C_STORE_128] if width == 16 else 0))
         rows_read_at(a, s, m, w, pc, left // TICK + read)

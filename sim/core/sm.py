@@ -40,13 +40,13 @@ from sim.core.layout import (
     C_SUBCORES,
     C_THREADS,
     C_WARPS,
+    DRAINING,
     ER_CODE,
     MAX_GROUPS,
     MAX_NODES,
-    DRAINING,
     MAX_STRONG,
-    NOT_READY,
     NEVER,
+    NOT_READY,
     SC_LAST,
     SC_NEXT,
     SC_PIPES,
@@ -56,6 +56,7 @@ from sim.core.layout import (
     SV_AGE,
     SV_EVENTS,
     SV_FREE_ENTRY,
+    SV_GROUP,
     SV_NEXT,
     SV_NODES,
     SV_STRONG,
@@ -101,7 +102,7 @@ def charge(a, s, m, w, sub, slot, t):
     ws = a.ws
     since = ws[w, W_SINCE]
     if t > since:
-        s.stall[m, ws[w, W_PC], a.why[sub, slot]] += t - since
+        s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += t - since
         ws[w, W_SINCE] = t
 
 
