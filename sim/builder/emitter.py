@@ -146,6 +146,10 @@ class Emitter:
         if then is otherwise:
             return then
         region = node.then.parent
+        assert region is not None
+        for kept, gone in ((then, otherwise), (otherwise, then)):
+            if gone.op == "undef" and (kept.region is None or kept.region.encloses(region)):
+                return kept  # threads of the other way have ended
         value = Value("join", then.type, (then, otherwise), None, region, node.line)
         value.id = self.graph.count
         self.graph.count += 1
@@ -181,9 +185,6 @@ class Emitter:
 
     def f64(self, value: float) -> Value:
         return self.const(value, F64)
-
-    def binary(self, op: str, a: Value, b: Value) -> Value:
-        return self.emit(op, a.type, (a, b))
 
     def add(self, a: Value, b: Value) -> Value:
         return self.emit("add", a.type, (a, b))

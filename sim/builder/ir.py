@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.builder.types import BOOL, Type
+from sim.builder.types import Type
 from sim.isa import AtomicOp, Space
 
 EFFECTS = frozenset(
@@ -176,7 +176,6 @@ class Graph:
     name: str
     root: Region
     shared_bytes: int = 0  #: static
-    dynamic_shared: bool = False
     count: int = 0
     lines: list[Any] = field(default_factory=list)
 
@@ -216,8 +215,3 @@ def dump(region: Region, indent: str = "") -> str:
                 out.append(f"{indent}while %{item.condition.id}")
             out += [f"{indent}  {e!r}" for e in item.exits]
     return "\n".join(s for s in out if s)
-
-
-def is_predicate(value: Value) -> bool:
-    """True for values that live in a predicate."""
-    return value.type is BOOL

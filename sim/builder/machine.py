@@ -9,7 +9,6 @@ from sim.isa import Op, Space, TimingClass
 from sim.program import Const, Imm, Reg, UReg
 
 ZERO = Reg(255)
-UNIFORM_ZERO = UReg(63)
 
 
 class VReg:
@@ -127,7 +126,6 @@ class Code:
 
     blocks: list[Block]
     registers: list[VReg]
-    line_count: int = 0
 
     def new(self, kind: str, width: int = 1) -> VReg:
         reg = VReg(len(self.registers), kind, width)

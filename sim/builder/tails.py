@@ -12,8 +12,7 @@ def flatten_tails(graph: Graph) -> None:
     root = graph.root
     while root.items and isinstance(root.items[-1], If) and not root.terminated:
         node = root.items[-1]
-        if node.joins:
-            return
+        node.joins = []  # nothing comes after that could use them
         line = node.line
         if not node.otherwise.items:
             root.items[-1] = _exit(graph, root, _negated(graph, root, node.condition), line)

@@ -18,7 +18,7 @@ from typing import Any
 from sim.builder.emitter import Emitter
 from sim.builder.errors import BuildError
 from sim.builder.ir import Counted, Graph, If, Loop, Region, Value
-from sim.builder.types import BOOL, I32, Type
+from sim.builder.types import BOOL, Type
 from sim.program import SourceLine
 
 _HERE = (str(Path(__file__).parent), contextlib.__file__)  #: frames that are no kernel's
@@ -327,8 +327,3 @@ def _short(filename: str) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return path.name
-
-
-def as_index(tracer: Tracer, value: Value) -> Value:
-    """`value` as int32, for loop bounds and lanes."""
-    return tracer.cast(value, I32)

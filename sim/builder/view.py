@@ -185,7 +185,6 @@ class ThreadView:
         """The launch's dynamic shared memory as a 1-D array, from `offset_bytes` on. Make static arrays before it."""
         t = self._t
         t.mark()
-        t.graph.dynamic_shared = True
         start = -(-self._shared_used // 16) * 16
         return Array(t, "dynamic shared array", Space.SHARED, self._storage(dtype), (None,), None, start + offset_bytes)
 

@@ -109,7 +109,7 @@ ROWS = [
     ("reduce_mod", "n=1048576", {}, ONE_D, (f(N), f(2), N), 67.625),
     ("reduce_bank", "n=1048576", {}, ONE_D, (f(N), f(2), N), 74.625),
     ("reduce_seq", "n=1048576", {}, ONE_D, (f(N), f(2), N), 67.625),
-    ("reduce_shfl", "n=1048576", {}, ONE_D, (f(N), f(2), N), 33.625),
+    ("reduce_shfl", "n=1048576", {}, ONE_D, (f(N), f(2), N), 32.75),
     ("softmax_row", "rows=4096,d=256,block=256", {}, ONE_D, (f(512), f(512), 256), 199),
     ("softmax_row", "rows=4096,d=1024,block=256", {}, ONE_D, (f(2048), f(2048), 1024), 358),
     ("layernorm_row", "rows=4096,d=256,block=256", {}, ONE_D, (f(512) + 1, f(512), 256), 146),

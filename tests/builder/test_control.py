@@ -314,3 +314,20 @@ def test_constant_conditions_leave_no_branch(wanted, value):
     out = np.zeros(32, np.int32)
     program = run(constant_conditions, (out,), wanted=wanted)
     assert out[0] == value and count(program, "BRA") == count(program, "ISETP") == 0
+
+
+@sim.kernel
+def changed_at_the_end(k, x, y, n):
+    i = k.thread_idx.x
+    v = k.var(1.0)
+    with k.if_(i < n):
+        v *= x[i]
+        v += 2
+        y[i] = v
+
+
+def test_a_variable_changed_at_the_end_does_not_hinder_the_exit():
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    program = run(changed_at_the_end, (x, y, 20))
+    np.testing.assert_array_equal(y, np.where(np.arange(32) < 20, x + 2, 0))
+    assert count(program, "EXIT") == 2 and count(program, "BSSY") == 0
