@@ -1,0 +1,39 @@
+"""Input arrays of the workloads: random, with fixed seeds, so that equal arguments give equal launches."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def centred(size: int, seed: int = 7) -> npt.NDArray[np.float32]:
+    """Uniform float32 in [-0.5, 0.5)."""
+    return np.random.default_rng(seed).random(size, np.float32) - np.float32(0.5)
+
+
+def indices(size: int, below: int, seed: int = 3) -> npt.NDArray[np.int32]:
+    """Uniform int32 in [0, below)."""
+    return np.random.default_rng(seed).integers(0, below, size, np.int32)
+
+
+def small_integers(size: int, seed: int = 7) -> npt.NDArray[np.float32]:
+    """Whole float32 in -4..3: products and their sums are exact, so any order of summation gives the same bits."""
+    return (np.random.default_rng(seed).integers(0, 8, size, np.uint8).astype(np.int8) - 4).astype(np.float32)
+
+
+def blocks_for(size: int, block: int) -> int:
+    """Blocks of `block` that cover `size`: the quotient, rounded up."""
+    return -(-size // block)
+
+
+def require_positive(**sizes: int) -> None:
+    """Raise `ValueError` naming the first size that is not a positive integer."""
+    for name, value in sizes.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r}: must be a positive integer")
+
+
+def require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise `ValueError` when `value` is none of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, choices))}")
