@@ -1,0 +1,120 @@
+"""`tailwave sawtooth`: sweep the tensor-core matrix product over sizes and draw what waves and alignment do to it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLIFF = (1792, 1793)  #: on 108 SMs with 256x128 tiles: the last size of one wave, and the first of two
+ALIGNED = (*range(256, 768, 128), *range(768, 2305, 64))
+MISALIGNED = (612, 1124, 1636, 678, 1190, 1702, 545, 1057, 1569)  #: three multiples of 4, of 2 only, odd
+DEFAULT_SIZES = tuple(sorted({*ALIGNED, *MISALIGNED, *CLIFF}))
+DEFAULT_GPU = "a100_sxm_40gb"
+
+
+def parse_tile(text: str) -> tuple[int, ...]:
+    """`"256x128"` or `"256x128x32"`: rows and columns of the output, and the depth of a slice."""
+    if not re.fullmatch(r"\d+x\d+(x\d+)?", text):
+        raise typer.BadParameter(f"{text!r}: write rows x columns, such as 256x128, or with the depth, 256x128x32")
+    return tuple(int(part) for part in text.split("x"))
+
+
+def choose_sizes(sizes: str | None, first: int | None, last: int | None, step: int | None) -> list[int]:
+    """The sizes asked for: a list, or a range; the default sizes when neither is given."""
+    if sizes is not None and (first, last, step) != (None, None, None):
+        raise typer.BadParameter("give --sizes, or --from, --to and --step, not both")
+    if sizes is not None:
+        try:
+            chosen = sorted({int(part) for part in sizes.replace(",", " ").split()})
+        except ValueError:
+            raise typer.BadParameter(f"--sizes {sizes!r}: write whole numbers, such as 1792,1793") from None
+    elif (first, last, step) == (None, None, None):
+        return list(DEFAULT_SIZES)
+    else:
+        chosen = list(range(first or 256, (last or 2304) + 1, step or 64))
+    if not chosen or chosen[0] < 1:
+        raise typer.BadParameter("no sizes to simulate: sizes must be positive, and --from at most --to")
+    return chosen
+
+
+def sawtooth(
+    gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = DEFAULT_GPU,
+    tile: Annotated[str, typer.Option(help="Rows x columns of C that a block computes, e.g. 256x128.")] = "256x128",
+    sizes: Annotated[str | None, typer.Option(help="Sizes N, separated by commas.")] = None,
+    first: Annotated[int | None, typer.Option("--from", help="First size of a range.")] = None,
+    last: Annotated[int | None, typer.Option("--to", help="Last size of a range.")] = None,
+    step: Annotated[int | None, typer.Option(help="Step of a range.")] = None,
+    dtype: Annotated[str, typer.Option(help="bf16, f16 or tf32.")] = "bf16",
+    output: Annotated[Path | None, typer.Option(help="Picture to write (PNG, SVG or PDF).")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write the points as CSV, beside the picture.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes to use; default: one a core.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what an earlier run has finished.")] = False,
+) -> None:
+    """Simulate a tiled matrix product at many sizes and draw TFLOP/s, tiles, waves and tail.
+
+    Finished points are kept beside the picture, so a stopped run goes on where it was.
+    """
+    from sim.profile import load_profile
+    from sim.sweep import SweepStopped, sweep
+    from workloads.tensor import check_tile, gemm
+
+    shape = parse_tile(tile)
+    chosen = choose_sizes(sizes, first, last, step)
+    try:
+        check_tile(*shape)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    profile = load_profile(gpu)
+    picture = output or Path(f"sawtooth_{profile.name}_{tile}_{dtype}.png")
+    store = picture.with_suffix(".jsonl")
+    if fresh:
+        store.unlink(missing_ok=True)
+    try:
+        frame = sweep(gemm, {"n": chosen, "tile": [shape], "dtype": [dtype]}, gpu, processes=processes, store=store)
+    except SweepStopped as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(130) from None
+    failed = frame[frame["error"] != ""]
+    for _, row in failed.iterrows():
+        typer.echo(f"N={row['n']} failed: {row['error']}", err=True)
+    done = frame[frame["error"] == ""]
+    if done.empty:
+        raise typer.Exit(1)
+    if csv:
+        done.to_csv(picture.with_suffix(".csv"), index=False)
+    typer.echo(summary(done))
+    title = f"Tensor-core matrix product, {dtype}, {tile} tiles, {profile.gpu.name}"
+    typer.echo(str(_draw(done, (shape[0], shape[1]), title, picture)))
+    if len(failed):
+        raise typer.Exit(1)
+
+
+def _draw(frame: pd.DataFrame, tile: tuple[int, int], title: str, picture: Path) -> Path:
+    from sim.plot.sawtooth import draw_sawtooth, save_figure
+
+    return save_figure(draw_sawtooth(frame, tile, title), picture)
+
+
+def summary(frame: pd.DataFrame) -> str:
+    """A line for each size on either side of a step to another wave, and for the fastest size."""
+    points = frame.sort_values("n").to_dict("records")
+    edges = [k for k in range(1, len(points)) if points[k]["waves"] != points[k - 1]["waves"]]
+    fastest = max(range(len(points)), key=lambda k: points[k]["tflops"])
+    shown = sorted({fastest, *edges, *(k - 1 for k in edges)})
+    return "\n".join(_line(points[k], "  fastest" if k == fastest else "") for k in shown)
+
+
+def _line(point: dict[str, Any], remark: str) -> str:
+    blocks = round(point["tail_blocks"] / point["tail_utilization"])
+    waves = "1 wave" if point["waves"] == 1 else f"{point['waves']} waves"
+    return (
+        f"N={point['n']}: {point['tiles']} tiles, {waves}, "
+        f"last wave {point['tail_blocks']} of {blocks} blocks ({point['tail_utilization']:.1%}), "
+        f"{point['cycles']:,} cycles, {point['tflops']:.1f} TFLOP/s{remark}"
+    )

@@ -1,0 +1,124 @@
+"""The sawtooth: throughput of a tiled matrix product against its size, with what makes the teeth."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which stays distinct for colour-blind readers.
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+INK = "#777777"  #: of what only helps to read
+
+
+@dataclass(frozen=True)
+class Band:
+    """Sizes whose rows start at multiples of `elements` elements and no better."""
+
+    elements: int
+    label: str
+    marker: str
+    color: str
+
+    def holds(self, n: int) -> bool:
+        return math.gcd(n, 8) == self.elements
+
+
+BANDS = (
+    Band(8, "multiple of 8", "o", BLUE),
+    Band(4, "multiple of 4", "s", GREEN),
+    Band(2, "multiple of 2", "^", ORANGE),
+    Band(1, "odd", "D", PURPLE),
+)
+
+
+def draw_sawtooth(frame: pd.DataFrame, tile: tuple[int, int], title: str) -> Figure:
+    """A figure of a sweep over square sizes.
+
+    `frame` has columns `n`, `tflops`, `tiles`, `waves`, `tail_blocks` and
+    `tail_utilization`; `tile` is the rows and columns of the output that a block
+    computes. Dashed lines stand where one more tile opens another wave.
+    """
+    from matplotlib.figure import Figure
+
+    data = frame.sort_values("n")
+    figure = Figure(figsize=(9.0, 8.0), layout="constrained")
+    axes = figure.subplots(4, 1, sharex=True, height_ratios=(3, 1, 1, 1))
+    speed, tiles, waves, tail = axes
+    _draw_speed(speed, data)
+    speed.set_title(title, loc="left")
+    tiles.plot(data["n"], data["tiles"], ".-", color=BLUE, linewidth=1)
+    tiles.set_ylabel("tiles")
+    waves.step(data["n"], data["waves"], where="post", color=BLUE, linewidth=1)
+    waves.plot(data["n"], data["waves"], ".", color=BLUE)
+    waves.set_ylabel("waves")
+    waves.set_yticks(range(int(data["waves"].max()) + 2))
+    tail.plot(data["n"], 100 * data["tail_utilization"], ".-", color=BLUE, linewidth=1)
+    tail.set_ylabel("last wave\nfilled (%)")
+    tail.set_ylim(0, 105)
+    tail.set_xlabel("N (square matrices, N x N times N x N)")
+    for boundary, wave in wave_boundaries(data, tile).items():
+        speed.annotate(f"wave {wave} ", (boundary, 0.02), xycoords=("data", "axes fraction"), ha="right", color=INK)
+        for axis in axes:
+            axis.axvline(boundary, color=INK, linestyle="--", linewidth=0.8, zorder=0)
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="y", color="#e5e5e5", linewidth=0.6, zorder=0)
+        axis.set_axisbelow(True)
+    figure.align_ylabels(axes)
+    return figure
+
+
+def _draw_speed(axis: Axes, data: Any) -> None:
+    """TFLOP/s, a line through the fully aligned sizes and a marker for each alignment."""
+    for band in BANDS:
+        of_band = data[[band.holds(int(n)) for n in data["n"]]]
+        if len(of_band):
+            style = "-" if band.elements == 8 else ""
+            axis.plot(
+                of_band["n"],
+                of_band["tflops"],
+                linestyle=style,
+                linewidth=1,
+                marker=band.marker,
+                markersize=5,
+                color=band.color,
+                label=band.label,
+            )
+    axis.set_ylabel("TFLOP/s")
+    axis.legend(title="N is", frameon=False, loc="upper left", fontsize="small", title_fontsize="small")
+
+
+def wave_boundaries(frame: pd.DataFrame, tile: tuple[int, int]) -> dict[int, int]:
+    """Smallest sizes, within the range of `frame`, whose tiles open another wave, and which wave it is."""
+    if frame.empty:
+        return {}
+    first = frame.iloc[0]
+    blocks_a_wave = round(first["tail_blocks"] / first["tail_utilization"])
+    sizes = np.arange(int(frame["n"].min()), int(frame["n"].max()) + 1)
+    waves = -(-(-(-sizes // tile[0]) * -(-sizes // tile[1])) // blocks_a_wave)
+    opened = np.diff(waves, prepend=waves[0]) > 0
+    return {int(n): int(wave) for n, wave in zip(sizes[opened], waves[opened], strict=True)}
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
+    """Write the figure whole or not at all: to a file beside `path`, which then takes its place."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
+    try:
+        figure.savefig(partial, dpi=dpi)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
