@@ -2,7 +2,8 @@
 
 Each register gets numbers, aligned to its width, that are free over its whole range,
 wide registers first. A
-predicate that finds none of the seven is kept in a register between its uses.
+predicate that finds none of the seven is kept in a register between its uses, and a
+register that finds none of the 255 in local memory.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from sim.builder.errors import BuildError
 from sim.builder.liveness import Ranges
 from sim.builder.machine import ZERO, Code, Guard, Lane, Machine, VReg
+from sim.builder.spill import choose, spill
 from sim.isa import Op, TimingClass
 from sim.program import Imm
 
 MAX_REGISTERS = 255
+SPILL_MARGIN = 2  #: registers moved to memory beyond what is missing, for the loads and stores themselves
 MAX_UNIFORM = 63
 FIRST_UNIFORM = 4  #: compilers leave the first ones to the system
 PREDICATE_COUNT = 7
@@ -26,24 +29,38 @@ ROTATED_REGISTERS = 64  #: kernels that need more keep the lowest numbers
 
 @dataclass(slots=True)
 class Allocation:
-    """`number[reg.id]`: the first register, uniform register or predicate; counts of registers used."""
+    """`number[reg.id]`: the first register, uniform register or predicate; counts of registers used; local memory."""
 
     number: dict[int, int]
     registers: int
     uniform: int
+    local_bytes: int = 0
 
 
 def allocate(code: Code) -> Allocation:
-    """Numbers for everything. Raises `BuildError` when more than 255 registers are needed."""
+    """Numbers for everything; values that 255 registers do not hold go to local memory.
+
+    Raises `BuildError` when that does not help.
+    """
+    slots = 0
     while True:
         ranges = Ranges(code)
         number: dict[int, int] = {}
         spilled = _predicates(code, ranges, number)
-        if spilled is None:
-            break
-        _keep_in_register(code, spilled)
-    registers = _registers(code, ranges, number)
-    return Allocation(number, registers, _uniform(code, ranges, number))
+        if spilled is not None:
+            _keep_in_register(code, spilled)
+            continue
+        needed = _registers(code, ranges, number)
+        if needed <= MAX_REGISTERS:
+            return Allocation(number, needed, _uniform(code, ranges, number), 4 * slots)
+        chosen = choose(code, ranges, needed - MAX_REGISTERS + SPILL_MARGIN)
+        if not chosen:
+            raise BuildError(
+                f"this kernel needs {needed} registers a thread, and there are {MAX_REGISTERS}; "
+                "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
+            )
+        spill(code, chosen, slots)
+        slots += len(chosen)
 
 
 def _by_start(code: Code, ranges: Ranges, kind: str) -> list[tuple[int, VReg, list[int]]]:
@@ -69,11 +86,6 @@ def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
     order = _by_start(code, ranges, "R")
     order.sort(key=lambda item: -item[1].width)  # wide ones first: they fit together without gaps
     count, numbers = _lowest(order)
-    if count > MAX_REGISTERS:
-        raise BuildError(
-            f"this kernel needs {count} registers a thread, and there are {MAX_REGISTERS}; "
-            "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
-        )
     if count <= ROTATED_REGISTERS:
         numbers = _longest_free(order, max(count, FREE_REGISTERS)) or numbers
         count = max((numbers[reg.id] + reg.width for _, reg, _ in order), default=0)

@@ -36,6 +36,7 @@ def emit(
         registers=min(max(used, MIN_REGISTERS), _MAX_REGISTERS),
         uniform_registers=numbers.uniform,
         shared_static_bytes=graph.shared_bytes,
+        local_bytes=numbers.local_bytes,
         params=tuple(params),
         param_base=param_base,
         param_bytes=param_bytes,

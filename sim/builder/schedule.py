@@ -30,6 +30,7 @@ _LATENCY = {
 _GLOBAL_LATENCY, _SHARED_LATENCY = 400, 28
 _FENCES = frozenset((Op.BAR, Op.WARPSYNC, Op.MEMBAR, Op.DEPBAR, Op.LDGDEPBAR, Op.BSYNC))
 _FIRST = 1 << 30  # the priority of what is pinned
+_CHEAP = frozenset((_T.ALU, _T.SETP, _T.IMAD, _T.UNIFORM, _T.MOV))
 _LAST = frozenset((Op.BRA, Op.EXIT, Op.BSSY))
 
 
@@ -114,7 +115,30 @@ class _Scheduler:
             for j, cycles in zip(self.after[k], self.delay[k], strict=True):
                 best = max(best, priority[j] + cycles)
             priority[k] = best
-        return [_FIRST if m.pinned else p // PRIORITY_STEP for p, m in zip(priority, self.code, strict=True)]
+        steps = [_FIRST if m.pinned else p // PRIORITY_STEP for p, m in zip(priority, self.code, strict=True)]
+        for k in self._decides_branch():
+            steps[k] = max(steps[k], _FIRST - 1)
+        return steps
+
+    def _decides_branch(self) -> set[int]:
+        """Arithmetic that the guard of the block's branch comes from.
+
+        It goes as early as it can: a guard waits longest of all arithmetic for its
+        predicate, and in a loop the other work of a turn hides that.
+        """
+        feeds: list[list[int]] = [[] for _ in self.code]
+        for first, (thens, delays) in enumerate(zip(self.after, self.delay, strict=True)):
+            for then, cycles in zip(thens, delays, strict=True):
+                if cycles > 1:
+                    feeds[then].append(first)
+        found: set[int] = set()
+        open_ = [k for k, m in enumerate(self.code) if m.op is Op.BRA]
+        while open_:
+            for k in feeds[open_.pop()]:
+                if self.code[k].cls in _CHEAP and k not in found:
+                    found.add(k)
+                    open_.append(k)
+        return found
 
     # --- order
     def _order(self, priority: list[int]) -> list[int]:

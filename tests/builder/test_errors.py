@@ -190,18 +190,6 @@ def test_source_that_is_not_available():
         sim.kernel(scope["made"])
 
 
-def test_too_many_registers():
-    def body(k, x, n):
-        values = [k.var(x[j]) for j in range(300)]
-        for _ in k.range_(n, unroll=1):
-            for j in range(300):
-                values[j] += values[(j + 1) % 300]
-        for j in range(300):
-            x[j] = values[j]
-
-    refuse(body, (X, 3), message="registers a thread, and there are 255")
-
-
 def test_ldmatrix_of_global_memory():
     def body(k, x):
         k.ldmatrix(x, 0)  # here

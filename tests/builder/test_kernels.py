@@ -117,6 +117,30 @@ def test_helpers_lines_are_their_own():
     assert program.source[add.line].text == "return v + v"
 
 
+@sim.kernel
+def many_values(k, x, n, *, live):
+    values = [k.var(x[j]) for j in range(live)]
+    for _ in k.range_(n, unroll=1):
+        for j in range(live):
+            values[j].set(values[j] + values[(j + 1) % live] * 3)
+    for j in range(live):
+        with k.if_(k.thread_idx.x == j % 32):
+            x[j] = values[j]
+
+
+@pytest.mark.parametrize("live", [200, 300])
+def test_values_beyond_255_registers_go_to_local_memory(live):
+    x = np.arange(live, dtype=np.int32)
+    want = x.astype(np.int64)
+    for _ in range(3):
+        for j in range(live):
+            want[j] += want[(j + 1) % live] * 3
+    program = run(many_values, (x, 3), live=live)
+    np.testing.assert_array_equal(x, want.astype(np.int32))
+    assert (program.local_bytes > 0) == (live > 255)
+    assert program.registers <= 255
+
+
 @pytest.mark.parametrize("tile", [(256, 128, 32)])
 def test_a_tensor_tile_is_built_within_seconds(tile):
     from workloads import tensor
