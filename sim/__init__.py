@@ -10,14 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.builder import kernel
-    from sim.device import Device, DeviceArray, simulate
-    from sim.launch import Launch, LaunchError, OutputArray, zeros
-    from sim.profile import Profile, load_profile
-    from sim.program import Program
-    from sim.report import Report
-    from sim.sweep import sweep
-    from sim.trace import Trace, record
+    from sim.builder import kernel as kernel
+    from sim.device import Device as Device
+    from sim.device import DeviceArray as DeviceArray
+    from sim.device import simulate as simulate
+    from sim.launch import Launch as Launch
+    from sim.launch import LaunchError as LaunchError
+    from sim.launch import OutputArray as OutputArray
+    from sim.launch import zeros as zeros
+    from sim.profile import Profile as Profile
+    from sim.profile import load_profile as load_profile
+    from sim.program import Program as Program
+    from sim.report import Report as Report
+    from sim.sweep import sweep as sweep
+    from sim.trace import Trace as Trace
+    from sim.trace import record as record
 
 __version__ = "0.1.0"
 

@@ -41,7 +41,7 @@ if COMPILED:
     _OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": None}
 
     def _general(t: Any) -> Any:
-        """The type that a call passes: int64 for literals, enum members and int32, so that one compilation serves all."""
+        """The type that a call passes: int64 for literals, enum members and int32, so one compilation serves all."""
         t = types.unliteral(t)
         if isinstance(t, types.IntEnumMember):
             t = t.dtype

@@ -204,7 +204,8 @@ class Device:
                 raise LaunchError(f"{program.name}: a launch needs grid and block")
             ready = Launch(program, dim3(grid, "grid"), dim3(block, "block"), tuple(args), shared_bytes)
         done = self._default.submit(ready, **options)
-        report: Report = self.env.run(until=done)
+        report = self.env.run(until=done)
+        assert isinstance(report, Report)
         return report
 
     def run_kernel(

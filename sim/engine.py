@@ -189,7 +189,7 @@ def configuration(
     return cfg
 
 
-def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> npt.NDArray[Any]:
+def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> Any:
     """Fresh state of all SMs; memory is taken only where it is used."""
     st = np.zeros(sms, layout.SM_RECORD).view(np.recarray)
     st.wake[:] = layout.NEVER
@@ -237,7 +237,7 @@ class Engine:
     profile: Profile
     launch: Launch
     memory: MemorySystem
-    arrays: npt.NDArray[Any]  #: a `layout.SM_RECORD` an SM
+    arrays: Any  #: np.recarray, a `layout.SM_RECORD` an SM
     shared: Shared
     dispatch: Dispatch
     requests: Requests

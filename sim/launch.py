@@ -125,7 +125,8 @@ class Launch:
                 where = ", ".join(map(str, at))
                 raise AssertionError(
                     f"{self.name}: {name}[{where}] is {got[at]!r}, NumPy says {right[at]!r} "
-                    f"({int(bad.sum())} of {right.size} elements differ by more than rtol={self.rtol:g}, atol={self.atol:g})"
+                    f"({int(bad.sum())} of {right.size} elements differ by more than rtol={self.rtol:g}, "
+                    f"atol={self.atol:g})"
                 )
 
 

@@ -238,7 +238,7 @@ def run_point(point: Point) -> dict[str, Any]:
             **{metric: _plain(report[metric]) for metric in point.metrics},
             "error": "",
         }
-    except Exception as error:  # noqa: BLE001 - whatever a workload raises belongs in its row
+    except Exception as error:  # whatever a workload raises belongs in its row
         where = traceback.extract_tb(error.__traceback__)[-1]
         row["error"] = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
     return row

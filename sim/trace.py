@@ -63,7 +63,9 @@ class Trace:
         n = len(self.pc)
         for name in ("block", "warp", "active", "on"):
             if len(getattr(self, name)) != n:
-                raise TraceError(f"trace of {self.program.name}: {name} has {len(getattr(self, name))} rows, pc has {n}")
+                raise TraceError(
+                    f"trace of {self.program.name}: {name} has {len(getattr(self, name))} rows, pc has {n}"
+                )
         if n and not (0 <= int(self.pc.min()) and int(self.pc.max()) < len(self.program.instructions)):
             raise TraceError(
                 f"trace of {self.program.name}: pc must lie in 0..{len(self.program.instructions) - 1}, "
@@ -173,21 +175,16 @@ class Trace:
 
 
 def record(work: Launch | Program, *args: Any, gpu: str | Profile = "h200", **options: Any) -> Trace:
-    """Run a launch (or a program with grid, block and arguments) and return its trace.
+    """Run a launch (or a program with grid, block and arguments) on cold caches and return its trace.
 
-    The report of the recorded run is `trace.report`... use `sim.simulate` for it; a
-    replay on the same profile takes the same cycles.
+    A replay on the same profile takes as many cycles as `sim.simulate` of the launch.
     """
     from sim.device import Device
 
     device = Device(gpu)
     rows: list[Any] = []
-    if isinstance(work, Launch):
-        launch = work
-        device.launch(launch, flush=True, record=rows, **options)
-    else:
-        report = device.launch(work, *args, flush=True, record=rows, **options)
-        launch = report.launch
+    launch = device.launch(work, *args, flush=True, record=rows, **options).launch
+    assert launch is not None  # the device's reports know their launch
     return _trace_of(launch, rows, device.profile.name)
 
 

@@ -182,7 +182,7 @@ def waits(a, s, m, sub, w, t):
         if when > t:
             return when, NO_INSTRUCTION
         ws[w, W_LINE] = line
-    if s.constant_line[pc] >= 0 :
+    if s.constant_line[pc] >= 0:
         when = constant(a, s, m, s.constant_line[pc], t)
         if when > t:
             return when, IMC_MISS

@@ -146,8 +146,8 @@ RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_ENTRIES = 1024
 MAX_NODES = 8192
 
-# --- L1: l1[lines, L_COLUMNS]
-L_TAG, L_USED, L_FILL = 0, 1, 2  # L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out for it)
+# --- L1: l1[lines, L_COLUMNS]; L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out)
+L_TAG, L_USED, L_FILL = 0, 1, 2
 L_COLUMNS = 6
 
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
@@ -356,4 +356,3 @@ class Shared(NamedTuple):
 def ticks(cycles: float) -> int:
     """Cycles as resource-clock ticks, at least one."""
     return max(1, round(cycles * TICK))
-

@@ -146,7 +146,7 @@ def wait_for(a, m, entry, packet):
 
 @inner
 def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
-    """Look up `n` lines in L1 from tick `start`; returns the cycle when those that are on their way by a known time are there.
+    """Look up `n` lines in L1 from tick `start`; returns the cycle when what is on its way by a known time is there.
 
     Absent sectors are asked of L2; `entry` waits for the packets.
     """

@@ -296,9 +296,7 @@ def sectors_in(sector_list, n):
 def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
     work = a.scratch
-    n = coalesce(
-        addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST]
-    )
+    n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
     passes = bank_passes(addr, on, width, work[COUNTS], a.words)
     cfg = s.cfg
     duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
@@ -308,9 +306,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     asked = 0
     for k in range(n):
         asked += work[ASKED_LIST, k]
-    count_access(
-        a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n if n > passes else passes), ideal_passes(on, width), asked
-    )
+    count_access(a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n), ideal_passes(on, width), asked)
     return n, start, left, passes
 
 
@@ -321,12 +317,8 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     wide = cfg[C_WIDE_EXTRA_64] if width == 8 else (cfg[C_WIDE_EXTRA_128] if width == 16 else 0)
     low = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] + wide + 2 * (passes - 1) + extra
     row = s.code[pc, COL_D] if s.code[pc, COL_ND] > 0 else -1
-    entry = new_entry(
-        a, m, w, row, s.code[pc, COL_ND], s.code[pc, COL_WBAR], group, cfg[C_L1_FILL] + wide + extra, low
-    )
-    latest = load_lines(
-        a, s, m, pc, entry, start, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], n, allocate
-    )
+    entry = new_entry(a, m, w, row, s.code[pc, COL_ND], s.code[pc, COL_WBAR], group, cfg[C_L1_FILL] + wide + extra, low)
+    latest = load_lines(a, s, m, pc, entry, start, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], n, allocate)
     if latest > 0:
         low = max(low, latest + cfg[C_L1_FILL] + wide + extra)
     if group >= 0:
@@ -373,9 +365,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     kind = RK_ATOMIC if reply else RK_REDUCTION
     entry = -1
     if reply:
-        entry = new_entry(
-            a, m, w, s.code[pc, COL_D], s.code[pc, COL_ND], s.code[pc, COL_WBAR], -1, cfg[C_L1_FILL], 0
-        )
+        entry = new_entry(a, m, w, s.code[pc, COL_D], s.code[pc, COL_ND], s.code[pc, COL_WBAR], -1, cfg[C_L1_FILL], 0)
     head = a.sg[k]
     head[G_WARP] = w
     head[G_PC] = pc
@@ -393,9 +383,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
             if (on >> i) & 1 and addr[i] >> 7 == work[LINE_LIST, j]:
                 lanes += 1
         time = (start + j * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
-        packet = send(
-            a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1
-        )
+        packet = send(a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1)
         if entry >= 0:
             wait_for(a, m, entry, packet)
     head[G_TIME] = time
@@ -478,9 +466,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
     else:
         n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
     rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
-    begin_load(
-        a, s, m, w, pc, start, passes, width, n, group, cfg[C_COPY_EXTRA], not flags & FLAG_NO_ALLOCATE
-    )
+    begin_load(a, s, m, w, pc, start, passes, width, n, group, cfg[C_COPY_EXTRA], not flags & FLAG_NO_ALLOCATE)
 
 
 @inner

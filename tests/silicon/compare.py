@@ -27,7 +27,7 @@ def near(simulated: float, card: float, case: Case) -> bool:
 
 
 def passes(requests: str) -> Rule:
-    """At most the card's, and at least that less a sixth of the requests: the card counts passes lost to other traffic."""
+    """At most the card's, and at least that less a sixth of the requests: the card counts passes lost to others."""
 
     def rule(simulated: float, card: float, case: Case) -> bool:
         return simulated <= card <= simulated + math.ceil(case.counters[requests] / 6)
