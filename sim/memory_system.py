@@ -157,7 +157,8 @@ def memory_config(profile: Profile) -> MemoryConfig:
 def memory_state(profile: Profile) -> MemoryState:
     """Empty caches, closed rows, idle ports, no room for packets yet (`with_room`).
 
-    Consecutive pairs of SMs (TPCs) go round the GPCs, and GPCs round the L2 partitions.
+    SMs are numbered in the order in which they get blocks: the first of each TPC, then
+    the second. A GPC's TPCs follow each other; GPCs take turns in the L2 partitions.
     """
     cfg, gpu = memory_config(profile), profile.gpu
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
@@ -174,6 +175,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
         calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
+        joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
         groups=zeros(channels, cfg.bank_groups),
@@ -192,7 +194,8 @@ def memory_state(profile: Profile) -> MemoryState:
         channel_start=zeros(channels + 1),
         window=zeros(cfg.read_window),
     )
-    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) // gpu.sms_per_tpc % gpu.gpc_count
+    tpcs = max(1, gpu.sm_count // gpu.sms_per_tpc)
+    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) % tpcs * gpu.gpc_count // tpcs
     mem.sms[:, columns.M_PARTITION] = mem.sms[:, columns.M_GPC] % cfg.partitions
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
@@ -211,8 +214,13 @@ def flush(mem: MemoryState) -> None:
     """Write all dirty lines back and empty the caches, uncounted, as a profiler does before a kernel."""
     mem.sets.fill(-1)
     mem.flight.fill(0)
-    mem.flight[:, :, columns.F_LINE] = -1
-    mem.flight[:, :, columns.F_OWNER] = -1
+    mem.joins.fill(0)
+    for table, line, owner in (
+        (mem.flight, columns.F_LINE, columns.F_OWNER),
+        (mem.joins, columns.J_LINE, columns.J_OWNER),
+    ):
+        table[:, :, line] = -1
+        table[:, :, owner] = -1
     empty_write_queues(mem)
 
 

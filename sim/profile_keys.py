@@ -226,7 +226,7 @@ class L2:
     atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses
     atomic_same_address_cycles: MeanCycles  # successive lanes' operations on one word
     fetch_bytes: Bytes  # aligned piece of a line that a miss reads from DRAM
-    coalesce_cycles: CyclesOrZero  # a load of a line joins one of its partition that came so shortly before
+    coalesce_cycles: CyclesOrZero  # a load joins one of its line and GPC that came at most so much earlier; 0: never
     dirty_ways: Count  # a line is written back when so many of its set were used after it
     partial_ways: Count  # the same for a line with sectors of which only some bytes were written
 

@@ -15,21 +15,27 @@ from sim.core.l2 import drop, filled, find, other_row, state_of, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
+    B_ENTRY,
     B_HOME,
-    B_HOME_ENTRY,
-    B_NEAR_ENTRY,
+    B_JOIN,
     B_READY,
     B_WAIT,
     COPY,
     DIRTY_SHIFT,
-    F_ASKED,
     F_FILLING,
     F_LINE,
     F_OWNER,
     F_READY,
-    F_UNTIL,
     FETCH,
     FLIGHT_BITS,
+    J_ASKED,
+    J_LINE,
+    J_OWNER,
+    J_READY,
+    J_UNTIL,
+    JOIN_BITS,
+    M_GPC,
+    M_PARTITION,
     NEVER,
     REDUCTION,
     S_ATOMIC,
@@ -98,36 +104,34 @@ def pending(entry: Any, line: int, sectors: int, at: int) -> int:
 
 
 @kernel
-def note_flight(entry: Any, line: int, asked: int, filling: int, owner: int, now: int) -> None:
+def note_fill(entry: Any, line: int, filling: int, owner: int, now: int) -> None:
     """Note that a line's sectors are on their way."""
     if entry[F_LINE] == line and entry[F_READY] > now:
-        asked |= entry[F_ASKED]
         filling |= entry[F_FILLING]
     entry[F_LINE] = line
-    entry[F_ASKED] = asked
     entry[F_FILLING] = filling
-    entry[F_UNTIL] = NEVER
     entry[F_READY] = NEVER
     entry[F_OWNER] = owner
 
 
 @kernel
-def note_hit(entry: Any, window: int, line: int, asked: int, arrive: int, ready: int) -> None:
-    """Let later requests join this one, which found its data; lines on their way keep their entries."""
-    if entry[F_LINE] == line:
-        if entry[F_OWNER] >= 0 or entry[F_READY] > ready:
-            entry[F_ASKED] |= asked
-            return
-        if entry[F_UNTIL] >= arrive:
-            asked |= entry[F_ASKED]
-    elif entry[F_OWNER] >= 0 or entry[F_READY] > arrive:
-        return
-    entry[F_LINE] = line
-    entry[F_ASKED] = asked
-    entry[F_FILLING] = 0
-    entry[F_UNTIL] = arrive + window
-    entry[F_READY] = ready
-    entry[F_OWNER] = -1
+def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, window: int) -> int:
+    """Whether a load goes with an earlier one of its GPC: 2 it gets that one's data, 1 other sectors of the line, 0 no.
+
+    The load becomes the one that later ones may join, unless it joined.
+    """
+    with_it = entry[J_LINE] == line and arrive <= entry[J_UNTIL]
+    if with_it and not asked & ~entry[J_ASKED]:
+        if entry[J_OWNER] >= 0:
+            batch[B_DEPENDS] = 2 * entry[J_OWNER]
+        else:
+            batch[B_READY] = entry[J_READY]
+        return 2
+    entry[J_ASKED] = asked | (entry[J_ASKED] if with_it else 0)
+    entry[J_UNTIL] = entry[J_UNTIL] if with_it else arrive + window
+    entry[J_LINE] = line
+    entry[J_OWNER] = j
+    return 1 if with_it else 0
 
 
 @kernel
@@ -140,29 +144,28 @@ def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) 
 
 
 @kernel
-def load(
-    mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int
-) -> None:
+def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int) -> None:
     """A load, or a fetch of instructions or constants."""
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(asked)
-    entry_number = flight_entry(line)
-    entry = mem.flight[near, entry_number]
-    if cfg.coalesce_window > 0 and entry[F_LINE] == line and arrive <= entry[F_UNTIL]:
-        if not asked & ~entry[F_ASKED]:
-            batch[B_READY] = arrive + cfg.slice_latency
-            if entry[F_OWNER] >= 0:
-                batch[B_DEPENDS] = entry[F_OWNER]
-            else:
-                batch[B_READY] = max(batch[B_READY], entry[F_READY])
+    near, gpc = mem.sms[sm, M_PARTITION], mem.sms[sm, M_GPC]
+    joined = 0
+    if cfg.coalesce_window > 0:
+        batch[B_READY] = 0
+        batch[B_JOIN] = line & ((1 << JOIN_BITS) - 1)
+        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, arrive, cfg.coalesce_window)
+        if joined == 2:
+            batch[B_READY] = max(batch[B_READY], arrive + cfg.slice_latency)
             return
-    else:
+    if joined == 0:
         counts[REQUESTS] += 1
     home = home_partition(line, cfg.partitions)
     index = l2_set(line, cfg)
     row = near * cfg.slices * cfg.sets + index
     place = index // cfg.sets
     ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
+    number = flight_entry(line)
+    entry = mem.flight[near, number]
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
     missing = asked & ~state
@@ -179,14 +182,12 @@ def load(
         if coming < -1:
             batch[B_DEPENDS] = -2 - coming
         batch[B_READY] = max(ready, coming)
-        if cfg.coalesce_window > 0:
-            note_hit(entry, cfg.coalesce_window, line, asked, arrive, batch[B_READY])
         return
     fetch = with_group(missing, cfg.fetch_sectors) & ~state & VALID
     if kind != FETCH:
         counts[TEX_MISS] += sector_count(fetch)
-    note_flight(entry, line, asked, fetch, 2 * j, ready)
-    batch[B_NEAR_ENTRY] = entry_number
+    note_fill(entry, line, fetch, 2 * j, ready)
+    batch[B_ENTRY] = number
     batch[B_READY] = ready
     asked_bytes = asked_bytes * sector_count(missing) // n
     if near == home:
@@ -214,8 +215,8 @@ def fetch_from_home(
     counts[READ_HIT] += n - sector_count(missing)
     counts[CROSSED] += n
     batch[B_BACK] = cfg.cross_back_latency
-    entry_number = flight_entry(line)
-    entry = mem.flight[home, entry_number]
+    number = flight_entry(line)
+    entry = mem.flight[home, number]
     coming = pending(entry, line, fetch, start)
     if coming < -1:
         batch[B_DEPENDS] = -2 - coming
@@ -223,8 +224,8 @@ def fetch_from_home(
     if missing:
         batch[B_WAIT] = request(mem.requests, mem.request_count, start, line, missing, 0)
         counts[BYTES_ASKED] += asked_bytes
-        note_flight(entry, line, missing, missing, 2 * j + 1, start)
-        batch[B_HOME_ENTRY] = entry_number
+        note_fill(entry, line, missing, 2 * j + 1, start)
+        batch[B_ENTRY] = number
     touch_line(mem.touch[1], row, way, line, filled(state, missing) | SHARED, start)
 
 
@@ -302,8 +303,8 @@ def atomic(
     work = n * cfg.atomic_sector if repeats <= 1 else n * repeats * cfg.atomic_same_address
     begin = max(at, mem.slices[home_place, S_ATOMIC])
     mem.slices[home_place, S_ATOMIC] = begin + work
-    entry_number = flight_entry(line)
-    entry = mem.flight[home, entry_number]
+    number = flight_entry(line)
+    entry = mem.flight[home, number]
     coming = pending(entry, line, sectors, at)
     if coming < -1:
         batch[B_DEPENDS] = -2 - coming
@@ -312,6 +313,6 @@ def atomic(
         counts[TEX_MISS] += sector_count(missing)
         counts[BYTES_ASKED] += asked_bytes * sector_count(missing) // n
         batch[B_WAIT] = request(mem.requests, mem.request_count, at, line, missing, 0)
-        note_flight(entry, line, missing, missing, 2 * j + 1, at)
-        batch[B_HOME_ENTRY] = entry_number
+        note_fill(entry, line, missing, 2 * j + 1, at)
+        batch[B_ENTRY] = number
     touch_line(mem.touch[1], row, way, line, filled(state, missing) | (sectors << DIRTY_SHIFT), at)

@@ -20,17 +20,18 @@ from sim.core.memory_state import (
     ATOMIC,
     B_BACK,
     B_DEPENDS,
+    B_ENTRY,
     B_FIRST,
     B_HOME,
-    B_HOME_ENTRY,
-    B_NEAR_ENTRY,
+    B_JOIN,
     B_READY,
     B_WAIT,
     CHUNK,
     F_OWNER,
     F_READY,
-    F_UNTIL,
     FETCH,
+    J_OWNER,
+    J_READY,
     LOAD,
     M_GPC,
     M_PARTITION,
@@ -103,14 +104,14 @@ def look_up(
         batch[B_WAIT] = -1
         batch[B_DEPENDS] = -1
         batch[B_FIRST] = mem.request_count[0]
-        batch[B_NEAR_ENTRY] = -1
-        batch[B_HOME_ENTRY] = -1
+        batch[B_ENTRY] = -1
+        batch[B_JOIN] = -1
         mem.touch[0, T_ROW] = -1
         mem.touch[1, T_ROW] = -1
         near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(req_line[sm, k])
         kind, sectors = req_kind[sm, k], req_sectors[sm, k]
         if kind == LOAD or kind == FETCH:
-            load(mem, cfg, j, near, arrive, line, sectors & 15, req_bytes[sm, k], kind)
+            load(mem, cfg, j, sm, arrive, line, sectors & 15, req_bytes[sm, k], kind)
         elif kind == STORE:
             store(mem, cfg, j, near, arrive, line, sectors, req_bytes[sm, k])
         else:
@@ -150,12 +151,13 @@ def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, re
     for j in range(len(packets)):
         sm = packets[j] // capacity
         k = packets[j] - sm * capacity
-        ready = data_ready(mem.batch, mem.flight, mem.requests, j)
+        gpc = mem.sms[sm, M_GPC]
+        ready = data_ready(mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
         kind = req_kind[sm, k]
         sectors = sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4))
         if kind == LOAD or kind == FETCH or kind == ATOMIC:
             mem.counts[XBAR_READ] += sectors
-            for port, work in ((cfg.sms + mem.sms[sm, M_GPC], cfg.gpc_sector), (sm, cfg.response_sector)):
+            for port, work in ((cfg.sms + gpc, cfg.gpc_sector), (sm, cfg.response_sector)):
                 ready = reserve(mem.calendar, port, ready, sectors * work)
         if kind != LOAD and kind != FETCH:
             mem.counts[XBAR_WRITE] += sectors
@@ -163,8 +165,8 @@ def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, re
 
 
 @kernel
-def data_ready(batch: Any, flight: Any, requests: Any, j: int) -> int:
-    """When packet `j`'s answer is at the near slice; the in-flight entries that it owns learn it too."""
+def data_ready(batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> int:
+    """When packet `j`'s answer is at the near slice; the entries that it owns learn it too."""
     home = batch[j, B_HOME]
     if batch[j, B_WAIT] >= 0:
         home = max(home, requests[batch[j, B_WAIT], R_DONE])
@@ -177,12 +179,15 @@ def data_ready(batch: Any, flight: Any, requests: Any, j: int) -> int:
         if requests[r, R_WRITE]:  # what it pushed out must have found a place
             ready = max(ready, requests[r, R_DONE])
     batch[j, B_READY] = ready
-    for partition in range(flight.shape[0]):
-        for side in range(2):
-            number = batch[j, B_NEAR_ENTRY + side]
-            if number >= 0 and flight[partition, number, F_OWNER] == 2 * j + side:
-                known = home if side else ready
-                flight[partition, number, F_READY] = known
-                flight[partition, number, F_UNTIL] = known
+    number = batch[j, B_ENTRY]
+    if number >= 0:
+        for partition in range(flight.shape[0]):
+            owner = flight[partition, number, F_OWNER]
+            if owner >> 1 == j:
+                flight[partition, number, F_READY] = home if owner & 1 else ready
                 flight[partition, number, F_OWNER] = -1
+    number = batch[j, B_JOIN]
+    if number >= 0 and joins[number, J_OWNER] == j:
+        joins[number, J_READY] = ready
+        joins[number, J_OWNER] = -1
     return ready

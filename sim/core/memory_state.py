@@ -45,17 +45,26 @@ M_COLUMNS = 3
 S_PORT, S_CROSS, S_ATOMIC = range(3)  # from SMs, from the other partition, the atomic unit
 S_COLUMNS = 3
 
-# --- lines on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
+# --- fills on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
 (
     F_LINE,  # -1 empty
-    F_ASKED,  # sectors that requests were sent for: the same again joins them
     F_FILLING,  # sectors whose data is not here before F_READY
-    F_UNTIL,  # requests up to here may join
     F_READY,  # data is at this partition's slice
     F_OWNER,  # -1: F_READY is known; else 2 * packet of this chunk, + 1 when its home time counts
-) = range(6)
-F_COLUMNS = 8
+) = range(4)
+F_COLUMNS = 4
 FLIGHT_BITS = 14  #: entries of a partition, a power of two
+
+# --- loads that others of the same GPC may join, direct-mapped: joins[gpc, entry, J_COLUMNS]
+(
+    J_LINE,  # -1 empty
+    J_ASKED,  # sectors that were asked for
+    J_UNTIL,  # arrivals up to here may join
+    J_READY,  # data is at the near slice
+    J_OWNER,  # -1: J_READY is known; else packet of this chunk
+) = range(5)
+J_COLUMNS = 8
+JOIN_BITS = 10
 
 # --- packets of a chunk: batch[packet, B_COLUMNS]
 (
@@ -63,10 +72,10 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
     B_HOME,  # data at the home slice
     B_BACK,  # home slice to near slice
     B_WAIT,  # DRAM request that brings the data, -1 none
-    B_DEPENDS,  # owner code of the packet whose data this one gets, -1 none
+    B_DEPENDS,  # whose data this packet gets, coded as F_OWNER, -1 nobody's
     B_FIRST,  # first DRAM request that the packet caused
-    B_NEAR_ENTRY,  # in-flight entries that the packet owns, -1 none
-    B_HOME_ENTRY,
+    B_ENTRY,  # number of the flight entries (near, home) that the packet owns perhaps, -1 none
+    B_JOIN,  # number of the joins entry that it owns perhaps, -1 none
 ) = range(8)
 B_COLUMNS = 8
 CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
@@ -196,6 +205,7 @@ class MemoryState(NamedTuple):
     sms: Int64s
     calendar: Int64s
     flight: Int64s
+    joins: Int64s
     channels: Int64s
     banks: Int64s
     groups: Int64s  # [channels, bank_groups] next column command
