@@ -116,7 +116,7 @@ def histogram_kernel(k: Any, x: Any, h: Any, n: Any, bins: Any) -> None:
         counts[i] = 0
     k.syncthreads()
     for i in k.range_(k.block_idx.x * k.block_dim.x + k.thread_idx.x, n, k.grid_dim.x * k.block_dim.x):
-        k.atomic_add(counts, x[i] % bins, 1)
+        k.atomic_add(counts, k.divmod_truncating(x[i], bins)[1], 1)  # C's %, which x >= 0 makes the same
     k.syncthreads()
     for i in k.range_(k.thread_idx.x, bins, k.block_dim.x):
         k.atomic_add(h, i, counts[i])

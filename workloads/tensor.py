@@ -2,10 +2,7 @@
 
 Each block computes a tile of C. Slices of A and B of depth `bk` pass through a ring
 of `stages` shared buffers: while the tensor cores work on one slice, later ones are
-on their way. A copy moves 16 bytes a thread when the rows of the matrix start at
-multiples of 16 bytes. When they do not, hardware allows only narrower copies: 8 or
-4 bytes, and with 2-byte elements at odd pitches none at all, so that each element
-is loaded to a register and stored to shared memory from there.
+on their way. `workloads.slices` says what misaligned rows cost.
 """
 
 from __future__ import annotations
@@ -20,12 +17,16 @@ from ml_dtypes import bfloat16
 import sim
 from sim.launch import Launch
 from workloads.data import blocks_for, require_choice, require_positive, small_integers
+from workloads.slices import PIECE_BYTES, Copies, Slice
 
 #: What A and B are stored as, by name.
 DTYPES = {"bf16": np.dtype(bfloat16), "f16": np.dtype(np.float16), "tf32": np.dtype(np.float32)}
 MMA_TYPES = {"bf16": "bfloat16", "f16": "float16", "tf32": "tf32"}
-COPY_BYTES = 16  #: the widest copy a thread makes
 M, N = 16, 8  #: rows and columns of one mma
+EIGHT_WARPS = 128 * 128  #: elements of a tile from which on a block has eight warps, not four
+MOST_ELEMENTS = 256 * 128  #: of a tile: 128 sums a thread
+
+Fragments = tuple[list[Any], list[Any]]  #: of A, one for 16 rows; of B, one for 8 columns
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ class Plan:
     @property
     def item(self) -> int:
         """Bytes of an element of A and B."""
-        return 4 if self.dtype == "tf32" else 2
+        return DTYPES[self.dtype].itemsize
 
     @property
     def warps(self) -> int:
-        return 8 if self.bm * self.bn >= 128 * 128 else 4
+        return 8 if self.bm * self.bn >= EIGHT_WARPS else 4
 
     @property
     def warps_n(self) -> int:
@@ -58,21 +59,23 @@ class Plan:
 
     @property
     def wm(self) -> int:
+        """Rows of C that a warp computes."""
         return self.bm * self.warps_n // self.warps
 
     @property
     def wn(self) -> int:
+        """Columns of C that a warp computes."""
         return self.bn // self.warps_n
 
     @property
     def mma_k(self) -> int:
         """Depth of one mma."""
-        return 8 if self.dtype == "tf32" else 16
+        return 32 // self.item
 
     @property
     def a_pitch(self) -> int:
-        """Elements from a row of the A slice to the next: an odd number of 16-byte pieces, so 8 rows use all banks."""
-        return self.bk + COPY_BYTES // self.item
+        """Elements from row to row of the A slice: an odd number of 16-byte pieces, so that 8 rows use all banks."""
+        return self.bk + PIECE_BYTES // self.item
 
     @property
     def b_pitch(self) -> int:
@@ -81,6 +84,7 @@ class Plan:
 
     @property
     def stage_elements(self) -> int:
+        """Elements of one shared buffer: a slice of A, then one of B."""
         return self.bm * self.a_pitch + self.bk * self.b_pitch
 
     @property
@@ -88,175 +92,133 @@ class Plan:
         return self.stages * self.stage_elements * self.item
 
 
-@dataclass(frozen=True)
-class Copies:
-    """How the threads of a block share the copying of one slice: pieces of a row, rows of a pass."""
-
-    threads: int
-    columns: int  #: elements a row of the slice
-    rows: int
-    elements: int  #: elements one copy moves
-
-    @property
-    def pieces(self) -> int:
-        return self.columns // self.elements
-
-    @property
-    def pass_rows(self) -> int:
-        return self.threads // self.pieces
-
-    @property
-    def passes(self) -> int:
-        return self.rows // self.pass_rows
-
-    def row(self, k: Any, item: int) -> Any:
-        """This thread's row in a pass, ordered so that the 128 bytes written at a time lie in distinct banks.
-
-        When a row is shorter than 128 bytes, that is several rows; with a pitch of an odd number of
-        16-byte pieces, rows that lie (pieces of 16 bytes a row) apart do not share banks.
-        """
-        j = k.thread_idx.x // self.pieces
-        apart = self.columns * item // COPY_BYTES
-        if apart >= 8 or self.pass_rows < 8:
-            return j
-        together = 8 // apart
-        return (j & ~7) | ((j & (together - 1)) * apart) | ((j & 7) // together)
-
-    def column(self, k: Any) -> Any:
-        """This thread's first element in the row."""
-        return (k.thread_idx.x % self.pieces) * self.elements
-
-
-class Slice:
-    """One operand's way from memory to shared memory, slice after slice."""
-
-    def __init__(self, k: Any, plan: Plan, source: Any, tile: Any, copies: Copies, pitch: int, base: int) -> None:
-        self.k, self.plan, self.source, self.tile = k, plan, source, tile
-        self.copies, self.pitch, self.base = copies, pitch, base
-        self.row, self.column = copies.row(k, plan.item), copies.column(k)
-
-    def shared_index(self, p: int, slot: Any) -> Any:
-        """Where pass `p` of this thread goes in the buffer at `slot`."""
-        return slot + (self.row * self.pitch + self.column) + (self.base + p * self.copies.pass_rows * self.pitch)
-
-    def move(self, p: int, slot: Any, index: Any, inside: Any) -> tuple[Any, Any] | None:
-        """Start the copy of pass `p` from `index`; zeros when not `inside`.
-
-        Returns what is left to store when the copy goes through a register.
-        """
-        at = self.shared_index(p, slot)
-        if self.copies.elements * self.plan.item >= 4:
-            size = self.copies.elements * self.plan.item
-            self.k.async_copy(self.tile, at, self.source, index, bytes=size, pred=inside)
-            return None
-        return at, self.source.load(index, where=inside)
-
-
 @sim.kernel
 def gemm_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
     """C = A B, row-major; a block a tile of C."""
     tile = k.shared_dynamic(a.dtype)
-    threads = plan.warps * 32
     row0, column0 = k.block_idx.y * plan.bm, k.block_idx.x * plan.bn
-
-    a_copies = Copies(threads, plan.bk, plan.bm, plan.a_copy // plan.item)
-    b_copies = Copies(threads, plan.bn, plan.bk, plan.b_copy // plan.item)
-    a_slice = Slice(k, plan, a, tile, a_copies, plan.a_pitch, 0)
-    b_slice = Slice(k, plan, b, tile, b_copies, plan.b_pitch, plan.bm * plan.a_pitch)
-    # Rows and columns past the edge repeat the last one: what they add to C is never stored.
-    a_start = [
-        k.min(row0 + a_slice.row + p * a_copies.pass_rows, m - 1) * depth + a_slice.column
-        for p in range(a_copies.passes)
-    ]
-    b_column = k.min(column0 + b_slice.column, n - b_copies.elements)
-    b_start = [(b_slice.row + p * b_copies.pass_rows) * n + b_column for p in range(b_copies.passes)]
-
-    def start_a(slot: Any, step: Any) -> list[Any]:
-        """Copy the slice of A at depth `step`; past the end of the matrix, zeros."""
-        inside = step + a_slice.column < depth
-        moves = [a_slice.move(p, slot, a_start[p] + step, inside) for p in range(a_copies.passes)]
-        return [move for move in moves if move is not None]
-
-    def start_b(slot: Any, step: Any) -> list[Any]:
-        """Copy the slice of B at depth `step`; past the end of the matrix, zeros."""
-        moves = []
-        for p in range(b_copies.passes):
-            inside = step + b_slice.row + p * b_copies.pass_rows < depth
-            moves.append(b_slice.move(p, slot, b_start[p] + step * n, inside))
-        return [move for move in moves if move is not None]
-
-    def finish(moves: list[Any]) -> None:
-        for at, value in moves:
-            tile[at] = value
-
-    for stage in range(plan.stages - 1):
-        slot = stage * plan.stage_elements
-        finish(start_a(slot, stage * plan.bk))
-        finish(start_b(slot, stage * plan.bk))
+    copying = Copying(k, plan, (a, b), tile, (row0, column0), (m, n, depth))
+    for stage in k.range_(plan.stages - 1, unroll=1):
+        copying.finish(copying.start(0, 1, stage * plan.stage_elements, stage * plan.bk))
         k.async_commit()
 
-    acc = [[[k.var(0.0) for _ in range(4)] for _ in range(plan.wn // N)] for _ in range(plan.wm // M)]
-    reading = k.var(0)  # the buffer that holds this slice
-    writing = k.var((plan.stages - 1) * plan.stage_elements)  # the buffer that the last slice left
+    sums = [[[k.var(0.0) for _ in range(4)] for _ in range(plan.wn // N)] for _ in range(plan.wm // M)]
+    reading = k.var(0)  # the buffer of this slice
+    writing = k.var((plan.stages - 1) * plan.stage_elements)  # the buffer that the slice before has left
+    steps = plan.bk // plan.mma_k
     for k0 in k.range_(0, depth, plan.bk, unroll=1):
         k.async_wait(plan.stages - 2)
         k.syncthreads()
-        ahead = k0 + (plan.stages - 1) * plan.bk
-        steps = plan.bk // plan.mma_k
-        left = start_a(writing, ahead)
         for step in range(steps):
-            multiply(k, plan, tile, reading, step * plan.mma_k, acc)
-            if step == 0:
-                finish(left)
-                left = start_b(writing, ahead)
-        finish(left)
+            fragments = load_fragments(k, plan, tile, reading, step)
+            left = copying.start(step, steps, writing, k0 + (plan.stages - 1) * plan.bk)
+            multiply(k, plan, fragments, sums)
+            copying.finish(left)
         k.async_commit()
         writing.set(reading)
         following = reading + plan.stage_elements
         reading.set(k.select(following == plan.stages * plan.stage_elements, 0, following))
-
-    store(k, plan, c, acc, row0, column0, m, n)
-
-
-def multiply(k: Any, plan: Plan, tile: Any, slot: Any, step: int, acc: list[Any]) -> None:
-    """Add this warp's products at depth `step` of the buffer at `slot` to `acc`."""
-    lane, warp = k.thread_idx.x & 31, k.thread_idx.x >> 5
-    warp_row, warp_column = (warp // plan.warps_n) * plan.wm, (warp % plan.warps_n) * plan.wn
-    eight = COPY_BYTES // plan.item  # elements of a row of an 8 x 16-byte matrix
-    a_at = slot + ((warp_row + (lane & 15)) * plan.a_pitch + (lane >> 4) * eight)
-    halves, scale = tile.view(np.uint16), plan.item // 2  # ldmatrix moves 16 bytes a row, whatever they hold
-    fragments_a = [k.ldmatrix(halves, (a_at + (i * M * plan.a_pitch + step)) * scale) for i in range(plan.wm // M)]
-    fragments_b = b_fragments(k, plan, tile, slot, step, lane, warp_column)
-    shape = f"m{M}n{N}k{plan.mma_k}"
-    for i, fragment_a in enumerate(fragments_a):
-        for j, fragment_b in enumerate(fragments_b):
-            result = k.mma(fragment_a, fragment_b, tuple(acc[i][j]), shape, MMA_TYPES[plan.dtype])
-            for old, new in zip(acc[i][j], result, strict=True):
-                old.set(new)
+    store(k, plan, c, sums, (row0, column0), (m, n))
 
 
-def b_fragments(k: Any, plan: Plan, tile: Any, slot: Any, step: int, lane: Any, warp_column: Any) -> list[Any]:
-    """This warp's fragments of B, one for each 8 columns."""
-    base = plan.bm * plan.a_pitch + step * plan.b_pitch
+def set_all(variables: Any, values: Any) -> None:
+    """Make each variable hold its value."""
+    for variable, value in zip(variables, values, strict=True):
+        variable.set(value)
+
+
+class Copying:
+    """The copies of A's and B's slices that a thread makes."""
+
+    def __init__(self, k: Any, plan: Plan, sources: Any, tile: Any, corner: Any, sizes: Any) -> None:
+        (a, b), (row0, column0), (m, n, depth) = sources, corner, sizes
+        threads = plan.warps * 32
+        a_copies = Copies(threads, plan.bk, plan.bm, plan.item, plan.a_copy)
+        b_copies = Copies(threads, plan.bn, plan.bk, plan.item, plan.b_copy)
+        self.plan, self.n, self.depth = plan, n, depth
+        self.a = Slice(k, a, tile, a_copies, plan.a_pitch, 0)
+        self.b = Slice(k, b, tile, b_copies, plan.b_pitch, plan.bm * plan.a_pitch)
+        # Rows of A past the edge repeat the last one: what they add to C is never stored.
+        rows = [k.min(row0 + self.a.row_of(p), m - 1) for p in range(a_copies.passes)]
+        self.a_start = [row * depth + self.a.column for row in rows]
+        self.b_column = column0 + self.b.column
+        self.b_start = [self.b.row_of(p) * n + self.b_column for p in range(b_copies.passes)]
+        self.columns_inside = column0 + plan.bn <= n
+
+    def start(self, share: int, shares: int, slot: Any, step: Any) -> list[tuple[Slice, list[Any]]]:
+        """Start one of `shares` shares of copying the slices at depth `step` to the buffer at `slot`.
+
+        Returns what is left for `finish`.
+        """
+        pieces = [(self.a, p) for p in range(len(self.a_start))] + [(self.b, p) for p in range(len(self.b_start))]
+        mine = pieces[share * len(pieces) // shares : (share + 1) * len(pieces) // shares]
+        of_a, of_b = ([p for owner, p in mine if owner is each] for each in (self.a, self.b))
+        left = []
+        if of_a:
+            index = [at + step for at in self.a_start]
+            whole = step + self.plan.bk <= self.depth
+            left.append((self.a, self.a.start(of_a, slot, index, lambda _, j: self._in_a(step, j), whole)))
+        if of_b:
+            index = [at + step * self.n for at in self.b_start]
+            whole = (step + self.plan.bk <= self.depth) & self.columns_inside
+            left.append((self.b, self.b.start(of_b, slot, index, lambda p, j: self._in_b(step, p, j), whole)))
+        return left
+
+    def _in_a(self, step: Any, j: int) -> Any:
+        return step + (self.a.column + j) < self.depth
+
+    def _in_b(self, step: Any, p: int, j: int) -> Any:
+        return (step + self.b.row_of(p) < self.depth) & (self.b_column + j < self.n)
+
+    def finish(self, left: list[tuple[Slice, list[Any]]]) -> None:
+        """Store what `start` left in registers."""
+        for owner, pieces in left:
+            owner.finish(pieces)
+
+
+def warp_corner(k: Any, plan: Plan) -> tuple[Any, Any]:
+    """First row and column of the tile that this thread's warp computes."""
+    warp = k.thread_idx.x >> 5
+    return (warp // plan.warps_n) * plan.wm, (warp % plan.warps_n) * plan.wn
+
+
+def load_fragments(k: Any, plan: Plan, tile: Any, slot: Any, step: int) -> Fragments:
+    """This warp's fragments for one step of the buffer at `slot`."""
+    lane, (warp_row, warp_column) = k.thread_idx.x & 31, warp_corner(k, plan)
+    depth = step * plan.mma_k
+    halves, scale = tile.view(np.uint16), plan.item // 2  # ldmatrix moves rows of 16 bytes, whatever they hold
+    at = slot + ((warp_row + (lane & 15)) * plan.a_pitch + (lane >> 4) * (PIECE_BYTES // plan.item))
+    of_a = [k.ldmatrix(halves, (at + (i * M * plan.a_pitch + depth)) * scale) for i in range(plan.wm // M)]
+    base = plan.bm * plan.a_pitch + depth * plan.b_pitch
+    of_b: list[Any] = []
     if plan.dtype == "tf32":
+        words = tile.view(np.uint32)
         at = slot + ((lane & 3) * plan.b_pitch + (lane >> 2) + warp_column)
-        words = [tile[at + (base + j * N + half * 4 * plan.b_pitch)] for j in range(plan.wn // N) for half in (0, 1)]
-        return [tuple(words[j : j + 2]) for j in range(0, len(words), 2)]
+        for j in range(plan.wn // N):
+            of_b.append(tuple(words[at + (base + j * N + half * 4 * plan.b_pitch)] for half in (0, 1)))
+        return of_a, of_b
     at = slot + ((lane & 15) * plan.b_pitch + (lane >> 4) * 8 + warp_column)
-    fragments = []
     for j in range(plan.wn // (2 * N)):
-        four = k.ldmatrix(tile, at + (base + j * 2 * N), transposed=True)
-        fragments += [four[:2], four[2:]]
-    return fragments
+        four = k.ldmatrix(halves, at + (base + j * 2 * N), transposed=True)
+        of_b += [four[:2], four[2:]]
+    return of_a, of_b
 
 
-def store(k: Any, plan: Plan, c: Any, acc: list[Any], row0: Any, column0: Any, m: Any, n: Any) -> None:
+def multiply(k: Any, plan: Plan, fragments: Fragments, sums: list[list[list[Any]]]) -> None:
+    """Add the products of a step's fragments to the sums."""
+    shape = f"m{M}n{N}k{plan.mma_k}"
+    for i, of_a in enumerate(fragments[0]):
+        for j, of_b in enumerate(fragments[1]):
+            set_all(sums[i][j], k.mma(of_a, of_b, tuple(sums[i][j]), shape, MMA_TYPES[plan.dtype]))
+
+
+def store(k: Any, plan: Plan, c: Any, sums: list[list[list[Any]]], corner: Any, sizes: Any) -> None:
     """Write this warp's part of the tile to C; a tile inside the matrix needs no further test."""
-    lane, warp = k.thread_idx.x & 31, k.thread_idx.x >> 5
-    row = row0 + (warp // plan.warps_n) * plan.wm + (lane >> 2)
-    column = column0 + (warp % plan.warps_n) * plan.wn + (lane & 3) * 2
-    rows = [(row + i * M + half * 8, half, acc[i]) for i in range(plan.wm // M) for half in (0, 1)]
-
+    (row0, column0), (m, n) = corner, sizes
+    lane, (warp_row, warp_column) = k.thread_idx.x & 31, warp_corner(k, plan)
+    row = row0 + warp_row + (lane >> 2)
+    column = column0 + warp_column + (lane & 3) * 2
+    rows = [(row + i * M + half * 8, half, sums[i]) for i in range(plan.wm // M) for half in (0, 1)]
     words, pairs_a_row, pair0 = c.view(np.uint32), n // 2, column // 2
 
     def put(r: Any, j: int, values: list[Any]) -> None:
@@ -285,11 +247,6 @@ def store(k: Any, plan: Plan, c: Any, acc: list[Any], row0: Any, column0: Any, m
                             c[r * n + column + j * N] = values[2 * half].astype(c.dtype)
 
 
-def _copy_bytes(elements: int, item: int) -> int:
-    """Widest copy, in bytes, at which every row of `elements` elements starts aligned."""
-    return math.gcd(elements * item, COPY_BYTES)
-
-
 def gemm(
     n: int,
     m: int | None = None,
@@ -308,12 +265,10 @@ def gemm(
     require_positive(n=n, m=m, k=k)
     require_choice("dtype", dtype, tuple(DTYPES))
     bm, bn, bk = (*tile, 32)[:3]
-    check_tile(bm, bn, bk, stages)
-    item = 4 if dtype == "tf32" else 2
-    plan = Plan(bm, bn, bk, dtype, stages, _copy_bytes(k, item), _copy_bytes(n, item), n % 2 == 0)
-    a, b = small_integers(m * k), small_integers(k * n, seed=8)
     stored = DTYPES[dtype]
-    a_in, b_in = a.astype(stored), b.astype(stored)
+    plan = Plan(bm, bn, bk, dtype, stages, copy_bytes(k, stored), copy_bytes(n, stored), n % 2 == 0)
+    check_tile(plan)
+    a, b = small_integers(m * k), small_integers(k * n, seed=8)
 
     def right() -> dict[str, np.ndarray]:
         return {"c": (a.reshape(m, k) @ b.reshape(k, n)).astype(stored).ravel()}
@@ -322,7 +277,7 @@ def gemm(
     launch = gemm_kernel.launch(
         grid,
         plan.warps * 32,
-        args=(a_in, b_in, sim.zeros(m * n, stored), m, n, k),
+        args=(a.astype(stored), b.astype(stored), sim.zeros(m * n, stored), m, n, k),
         constants={"plan": plan},
         shared_bytes=plan.shared_bytes,
     )
@@ -337,11 +292,19 @@ def gemm(
     )
 
 
-def check_tile(bm: int, bn: int, bk: int, stages: int) -> None:
+def copy_bytes(elements: int, dtype: np.dtype) -> int:
+    """The widest copy, in bytes, at which every row of `elements` elements starts aligned."""
+    return math.gcd(elements * dtype.itemsize, PIECE_BYTES)
+
+
+def check_tile(plan: Plan) -> None:
     """Raise `ValueError` for a tile that the kernel has no code for."""
+    bm, bn, bk = plan.bm, plan.bn, plan.bk
     if bm not in (64, 128, 256) or bn not in (64, 128, 256) or bk not in (16, 32, 64):
         raise ValueError(f"tile={bm}x{bn}x{bk}: rows and columns must be 64, 128 or 256, the depth 16, 32 or 64")
-    if bm * bn > 256 * 128:
+    if bm * bn > MOST_ELEMENTS:
         raise ValueError(f"tile={bm}x{bn}: its sums need more than 128 registers a thread; use at most 256x128")
-    if not 2 <= stages <= 8:
-        raise ValueError(f"stages={stages}: must be from 2 to 8")
+    if min(bm, bn) * bk * plan.item // PIECE_BYTES < plan.warps * 32:
+        raise ValueError(f"tile={bm}x{bn}x{bk}: a slice is less than a piece a thread; use a deeper slice")
+    if not 2 <= plan.stages <= 8:
+        raise ValueError(f"stages={plan.stages}: must be from 2 to 8")

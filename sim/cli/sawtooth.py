@@ -62,12 +62,12 @@ def sawtooth(
     """
     from sim.profile import load_profile
     from sim.sweep import SweepStopped, sweep
-    from workloads.tensor import check_tile, gemm
+    from workloads.tensor import gemm
 
     shape = parse_tile(tile)
     chosen = choose_sizes(sizes, first, last, step)
     try:
-        check_tile(*shape)
+        gemm(chosen[0], tile=shape, dtype=dtype)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     profile = load_profile(gpu)

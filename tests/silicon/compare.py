@@ -16,9 +16,15 @@ THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 Rule = Callable[[float, float, Case], bool]
 
 
+#: Kernels whose counts depend on their data, of which the card had another sample of the same distribution.
+DATA_DEPENDENT = ("gather", "relu_branch", "div_trip", "hist")
+
+
 def equal(simulated: float, card: float, case: Case) -> bool:
-    """Equal to the digits that the table keeps."""
-    return abs(simulated - card) <= 0.005
+    """Equal to the digits that the table keeps, cut or rounded; within 1 % where the data decide."""
+    if case.name in DATA_DEPENDENT:
+        return math.isclose(simulated, card, rel_tol=0.01)
+    return abs(simulated - card) < 0.01
 
 
 def near(simulated: float, card: float, case: Case) -> bool:
@@ -26,11 +32,13 @@ def near(simulated: float, card: float, case: Case) -> bool:
     return math.isclose(simulated, card, rel_tol=0.02)
 
 
-def passes(requests: str) -> Rule:
-    """At most the card's, and at least that less a sixth of the requests: the card counts passes lost to others."""
+def passes(op: str) -> Rule:
+    """At most the card's, which also counts passes lost to other traffic: a sixth of the requests and 1 % of passes."""
 
     def rule(simulated: float, card: float, case: Case) -> bool:
-        return simulated <= card <= simulated + math.ceil(case.counters[requests] / 6)
+        requests = case.counters[f"smsp__inst_executed_op_shared_{op}.sum"]
+        all_passes = case.counters[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"]
+        return simulated <= card <= simulated + math.ceil(requests / 6 + all_passes / 100)
 
     return rule
 
@@ -47,10 +55,10 @@ RULES: dict[str, Rule] = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": equal,
     "smsp__inst_executed_op_shared_ld.sum": equal,
     "smsp__inst_executed_op_shared_st.sum": equal,
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": passes("smsp__inst_executed_op_shared_ld.sum"),
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": passes("smsp__inst_executed_op_shared_st.sum"),
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": passes("smsp__inst_executed_op_shared_ld.sum"),
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": passes("smsp__inst_executed_op_shared_st.sum"),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": passes("ld"),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": passes("st"),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": passes("ld"),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": passes("st"),
     THREADS: near,
 }
 

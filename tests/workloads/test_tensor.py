@@ -8,7 +8,7 @@ import pytest
 
 from sim.launch import Launch
 from sim.report import Report
-from workloads.tensor import Copies, Plan, gemm
+from workloads.tensor import Plan, gemm
 
 Checked = Callable[[Launch], Report]
 SMALL = (64, 64, 16)
@@ -41,9 +41,10 @@ def test_tiles_cover_the_matrix(n: int, tiles: int) -> None:
     assert launch.facts["tiles"] == launch.blocks == tiles
 
 
-@pytest.mark.parametrize("n", [64, 68, 66])
-def test_shared_accesses_have_no_bank_conflicts(checked: Checked, n: int) -> None:
-    report = checked(gemm(n, tile=(64, 64, 32), stages=2))
+@pytest.mark.parametrize("dtype", ["bf16", "tf32"])
+@pytest.mark.parametrize("depth", [16, 32, 64])
+def test_aligned_shared_accesses_have_no_bank_conflicts(checked: Checked, depth: int, dtype: str) -> None:
+    report = checked(gemm(128, tile=(64, 64, depth), stages=2, dtype=dtype))
     for op in ("ld", "st"):
         assert report[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum"] == 0
 
@@ -61,16 +62,13 @@ def test_warps_share_a_tile_in_squares(bm: int, bn: int, warps: int, warp_tile: 
     assert (plan.warps, plan.wm, plan.wn) == (warps, *warp_tile)
 
 
-@pytest.mark.parametrize("elements", [8, 4, 2, 1])
-def test_copies_cover_a_slice_exactly(elements: int) -> None:
-    copies = Copies(threads=256, columns=32, rows=256, elements=elements)
-    assert copies.passes * copies.pass_rows == 256
-    assert copies.passes * copies.threads * elements == 256 * 32
-
-
 @pytest.mark.parametrize(
     ("tile", "message"),
-    [((100, 128, 32), "rows and columns must be 64, 128 or 256"), ((256, 256, 32), "more than 128 registers")],
+    [
+        ((100, 128, 32), "rows and columns must be 64, 128 or 256"),
+        ((256, 256, 32), "more than 128 registers"),
+        ((256, 64, 16), "less than a piece a thread"),
+    ],
 )
 def test_a_tile_without_code_is_refused(tile: tuple[int, int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
