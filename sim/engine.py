@@ -152,7 +152,6 @@ def configuration(
         layout.C_LDSM_EXTRA: p.lsu.ldmatrix_extra_cycles,
         layout.C_COPY_EXTRA: p.lsu.async_copy_extra_cycles,
         layout.C_SHARED_ATOMIC: p.lsu.shared_atomic_latency_cycles,
-        layout.C_VECTOR_MIN: ticks(2 * p.lsu.shared_wavefront_cycles),
         layout.C_FENCE_BLOCK: p.lsu.fence_block_cycles,
         layout.C_FENCE_GPU: p.lsu.fence_gpu_cycles,
         layout.C_EXIT: max(p.core.exit_cycles, 1),

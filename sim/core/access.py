@@ -27,12 +27,6 @@ def is_contiguous(addr, mask, width):
 
 
 @jit
-def is_uniform(addr, mask):
-    """Whether all active lanes have one address."""
-    return mask_of(load(addr, 0) != i64(addr[lowest_lane(mask)])) & mask == 0
-
-
-@jit
 def lowest_lane(mask):
     """The first lane of a mask that is not empty."""
     lane = 0
@@ -118,18 +112,41 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
 
 @jit
 def bank_passes(addr, mask, width, counts, words):
-    """Passes that 32 four-byte banks need: the most distinct words any bank is asked for.
+    """(passes, ideal): passes that 32 four-byte banks need, and that as many distinct words need at least.
 
-    Measured on an H200 for 32-, 64- and 128-bit loads and stores at strides 0 to 33
-    (bank rows of the microbenchmarks): a 64-bit access whose lanes all read the same
-    pair takes one pass, so the count runs over the whole warp, not over its halves.
+    A pass serves one word a bank. Lanes of 32- and 64-bit accesses share their passes;
+    a 128-bit access goes as two half-warps, each with passes of its own. Measured on an
+    H200: `bank` rows of the microbenchmarks (a 64-bit load of one address by all lanes
+    takes one pass, a 128-bit one two), and the counters of kernels whose half-warps read
+    the same 256 bytes (four passes, not two).
     `counts` int64[32] and `words` int64[32, 32] are work space.
     """
-    if is_uniform(addr, mask):
-        return 1
-    if width >= 4 and is_contiguous(addr, mask, width):
-        return width // 4
-    most = 1
+    if width == 16:
+        low, high = mask & 0xFFFF, mask & 0xFFFF0000
+        passes, ideal = 0, 0
+        if low:
+            passes, ideal = group_passes(addr, low, width, counts, words)
+        if high:
+            more, least = group_passes(addr, high, width, counts, words)
+            passes, ideal = passes + more, ideal + least
+        return passes, ideal
+    return group_passes(addr, mask, width, counts, words)
+
+
+@jit
+def group_passes(addr, mask, width, counts, words):
+    """(passes, ideal) of lanes that share their passes: the most distinct words a bank is asked for."""
+    first = lowest_lane(mask)
+    run = mask >> first
+    x = load(addr, 0)
+    if mask_of(x != i64(addr[first])) & mask == 0:
+        return 1, 1
+    if width >= 4 and run & (run + 1) == 0:
+        lane = i64(lane_numbers())
+        if mask_of(x - lane * i64(width) != i64(addr[first] - first * width)) & mask == 0:
+            passes = (popcount(run) * width + 127) // 128
+            return passes, passes
+    most, distinct = 1, 0
     for b in range(32):
         counts[b] = 0
     for i in range(32):
@@ -146,8 +163,9 @@ def bank_passes(addr, mask, width, counts, words):
             if not found:
                 words[b, counts[b]] = word
                 counts[b] += 1
+                distinct += 1
                 most = max(most, counts[b])
-    return most
+    return most, (distinct + 31) // 32
 
 
 @jit
@@ -162,9 +180,3 @@ def atomic_passes(addr, mask, counts):
             counts[b] += 1
             most = max(most, counts[b])
     return most
-
-
-@jit(inline="always")
-def ideal_passes(mask, width):
-    """Passes that the lanes' widths alone need: 128 bytes a pass."""
-    return max(1, (popcount(mask) * width + 127) // 128)

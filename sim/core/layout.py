@@ -222,7 +222,6 @@ ER_COLUMNS = 8
     C_L1_PORT,  # ticks a packet to the crossbar
     C_SHARED_ATOMIC,
     C_GLOBAL_BYTES,
-    C_VECTOR_MIN,  # ticks: least time of a 128-bit request in the data stage
     C_SLOT_COUNT,
     C_LSU_LATENCY,  # cycles from the address unit to the shared stage
     C_WIDE_EXTRA_64,
@@ -239,8 +238,8 @@ ER_COLUMNS = 8
     C_LOAD_RESERVE,  # free packets that a load must find
     C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
-) = range(64)
-C_COLUMNS = 64
+) = range(63)
+C_COLUMNS = 63
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks

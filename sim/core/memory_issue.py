@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.access import atomic_passes, bank_passes, coalesce, ideal_passes, lanes_outside, lowest_lane
+from sim.core.access import atomic_passes, bank_passes, coalesce, group_passes, lanes_outside, lowest_lane
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
     copy_async,
@@ -47,7 +47,6 @@ from sim.core.layout import (
     C_STORE_READ,
     C_SUBCORES,
     C_TAG,
-    C_VECTOR_MIN,
     C_WIDE_EXTRA_64,
     C_WIDE_EXTRA_128,
     E_LEFT,
@@ -297,16 +296,14 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
     work = a.scratch
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
-    passes = bank_passes(addr, on, width, work[COUNTS], a.words)
+    passes, ideal = group_passes(addr, on, width, work[COUNTS], a.words)
     cfg = s.cfg
     duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
-    if width == 16:
-        duration = max(duration, cfg[C_VECTOR_MIN])
     left, start = enter(a, s, m, sub, t, passes, duration)
     asked = 0
     for k in range(n):
         asked += work[ASKED_LIST, k]
-    count_access(a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n), ideal_passes(on, width), asked)
+    count_access(a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n), ideal, asked)
     return n, start, left, passes
 
 
@@ -458,11 +455,11 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         home = a.bs[a.ws[w, W_SLOT], B_SHARED]
         copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[home : home + cfg[C_SHARED_BYTES]])
     group = a.ws[w, W_GROUP] % MAX_GROUPS
-    passes = bank_passes(shared_addr, on, width, work[COUNTS], a.words)
+    passes, ideal = bank_passes(shared_addr, on, width, work[COUNTS], a.words)
     if source == 0:
         left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
         n = 0
-        count_access(a, s, pc, 0, 0, passes, ideal_passes(on, width), 0)
+        count_access(a, s, pc, 0, 0, passes, ideal, 0)
     else:
         n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
     rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
@@ -475,7 +472,7 @@ def matrix_passes(a, m, addr, matrices):
     work = a.scratch
     passes = 0
     for k in range(matrices):
-        passes += bank_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words)
+        passes += group_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words)[0]
     return passes
 
 
@@ -520,13 +517,12 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
         ideal = 1
         extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
     else:
-        passes = bank_passes(addr, on, width, work[COUNTS], a.words)
-        ideal = ideal_passes(on, width)
+        passes, ideal = bank_passes(addr, on, width, work[COUNTS], a.words)
         if width == 16:
-            passes = max(passes, 2 if op == OP_LD else 4)
             extra = cfg[C_SHARED_EXTRA_128]
-        elif width == 8 and op == OP_ST:
-            passes = max(passes, 2)
+        if op == OP_ST:
+            # A store's data crosses once a lane, whatever the addresses (microbench_2, `bank`, stride 0).
+            passes = max(passes, width // 4)
     duration = passes * cfg[C_SHARED_WAVEFRONT]
     left, start = enter(a, s, m, sub, t, passes, duration)
     count_access(a, s, pc, 0, 0, passes, ideal, 0)
