@@ -39,6 +39,7 @@ from sim.core.memory_state import (
     W_DEPARTURE,
     W_ROW,
     W_TIME,
+    inlined,
     kernel,
 )
 from sim.core.xbar import sector_count
@@ -117,7 +118,7 @@ def bus_slot(channel: Any, counts: Any, cfg: Any, earliest: int, work: int, writ
     return free
 
 
-@kernel
+@inlined
 def transfer(
     channel: Any, banks: Any, groups: Any, counts: Any, cfg: Any,
     bank: int, row: int, bursts: int, time: int, write: int,
@@ -165,7 +166,7 @@ def transfer(
     return end
 
 
-@kernel
+@inlined
 def admit(
     channel: Any, writes: Any, counts: Any, cfg: Any, bank: int, row: int, sectors: int, bursts: int, time: int
 ) -> int:
@@ -185,7 +186,7 @@ def admit(
     return max(time, writes[admitted % cfg.write_entries, W_DEPARTURE])  # it has the place of the write so many before
 
 
-@kernel
+@inlined
 def take_write(channel: Any, writes: Any, banks: Any) -> tuple[int, int, int, int]:
     """Bank, row, bursts and time of the write to do next, open rows first, then the oldest; it leaves the queue."""
     n = channel[D_WRITES]
@@ -202,7 +203,7 @@ def take_write(channel: Any, writes: Any, banks: Any) -> tuple[int, int, int, in
     return taken
 
 
-@kernel
+@inlined
 def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
     """The read to do next of `window[:waiting]`, open rows first, then the oldest; it leaves the window."""
     pick = 0
@@ -216,7 +217,7 @@ def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
     return taken
 
 
-@kernel
+@inlined
 def serve_channel(
     channel: Any, banks: Any, groups: Any, writes: Any, counts: Any, cfg: Any,
     requests: Any, mine: Any, window: Any,

@@ -22,6 +22,7 @@ from sim.core.memory_state import (
     STATE,
     STATE_BITS,
     VALID,
+    inlined,
     kernel,
 )
 from sim.core.xbar import sector_count
@@ -134,7 +135,7 @@ def drop(sets: Any, row: int, line: int, sectors: int) -> None:
         sets[row, way] = word if word & VALID else -1
 
 
-@kernel
+@inlined
 def put_first(
     sets: Any, requests: Any, count: Any, counts: Any, cfg: Any, row: int, way: int, word: int, now: int
 ) -> None:

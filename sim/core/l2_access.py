@@ -48,6 +48,7 @@ from sim.core.memory_state import (
     T_WAY,
     T_WORD,
     VALID,
+    inlined,
     kernel,
 )
 from sim.core.xbar import sector_count
@@ -64,6 +65,12 @@ OTHER, CROSSED, BYTES_ASKED = int(Mem.L2_OTHER), int(Mem.L2_CROSSED), int(Mem.DR
 def flight_entry(line: int) -> int:
     """Entry of the in-flight table for a line."""
     return (line ^ (line >> FLIGHT_BITS)) & ((1 << FLIGHT_BITS) - 1)
+
+
+@kernel
+def join_entry(line: int) -> int:
+    """Entry of a GPC's table of loads that others may join, for a line."""
+    return line & ((1 << JOIN_BITS) - 1)
 
 
 @kernel
@@ -143,7 +150,7 @@ def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) 
     touch[T_TIME] = now
 
 
-@kernel
+@inlined
 def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int) -> None:
     """A load, or a fetch of instructions or constants."""
     batch, counts = mem.batch[j], mem.counts
@@ -152,7 +159,7 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     joined = 0
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
-        batch[B_JOIN] = line & ((1 << JOIN_BITS) - 1)
+        batch[B_JOIN] = join_entry(line)
         joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, arrive, cfg.coalesce_window)
         if joined == 2:
             batch[B_READY] = max(batch[B_READY], arrive + cfg.slice_latency)
@@ -199,7 +206,7 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
         fetch_from_home(mem, cfg, j, home, place, index, line, fetch, ready, asked_bytes)
 
 
-@kernel
+@inlined
 def fetch_from_home(
     mem: Any, cfg: Any, j: int, home: int, place: int, index: int, line: int, fetch: int, leave: int, asked_bytes: int
 ) -> None:
@@ -229,7 +236,7 @@ def fetch_from_home(
     touch_line(mem.touch[1], row, way, line, filled(state, missing) | SHARED, start)
 
 
-@kernel
+@inlined
 def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
     """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written."""
     sets, counts = mem.sets, mem.counts
@@ -268,7 +275,7 @@ def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors
     mem.batch[j, B_READY] = ready
 
 
-@kernel
+@inlined
 def atomic(
     mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, ops: int, asked_bytes: int, kind: int
 ) -> None:

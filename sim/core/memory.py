@@ -14,7 +14,7 @@ from typing import Any
 from sim.core.address_map import l2_set, line_number
 from sim.core.dram import serve
 from sim.core.l2 import put_first
-from sim.core.l2_access import atomic, flight_entry, load, store
+from sim.core.l2_access import atomic, flight_entry, join_entry, load, store
 from sim.core.memory_state import (
     AHEAD,
     ATOMIC,
@@ -44,6 +44,7 @@ from sim.core.memory_state import (
     T_WORD,
     TICK,
     TICK_BITS,
+    inlined,
     kernel,
 )
 from sim.core.xbar import order_packets, reserve, sector_count
@@ -138,6 +139,7 @@ def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
         sm = packet // capacity
         line = line_number(req_line[sm, packet - sm * capacity])
         row, entry = l2_set(line, cfg), flight_entry(line)
+        warm += mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
         for partition in range(cfg.partitions):
             warm += mem.sets[row, 0] + mem.sets[row, last] + mem.flight[partition, entry, 0]
             row += half
@@ -164,7 +166,7 @@ def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, re
         req_done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
 
 
-@kernel
+@inlined
 def data_ready(batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> int:
     """When packet `j`'s answer is at the near slice; the entries that it owns learn it too."""
     home = batch[j, B_HOME]

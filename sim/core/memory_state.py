@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sim._jit import jit
 
 kernel = jit(_nrt=False)  #: compile without reference counts: these functions allocate nothing
+inlined = jit(_nrt=False, inline="always")  #: copied into its one or two callers: passing many arrays costs more
 
 TICK_BITS = 8
 TICK = 1 << TICK_BITS  #: ticks an SM cycle
@@ -79,7 +80,7 @@ JOIN_BITS = 10
 ) = range(8)
 B_COLUMNS = 8
 CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
-AHEAD = 32  #: packets whose sets are brought into the host's caches together
+AHEAD = 64  #: packets whose sets are brought into the host's caches together
 
 # --- what a look-up does to the sets it touched: touch[near or home, T_COLUMNS]
 T_ROW, T_WAY, T_WORD, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new

@@ -15,6 +15,7 @@ from sim.core.memory_state import (
     M_REQUEST_FREE,
     TICK_BITS,
     USED_BITS,
+    inlined,
     kernel,
 )
 
@@ -75,7 +76,7 @@ def order_packets(
     return total
 
 
-@kernel
+@inlined
 def reserve(calendar: Any, port: int, ready: int, work: int) -> int:
     """Book `work` ticks of a port at `ready` or as soon after as it has room; the start.
 
