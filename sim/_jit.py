@@ -40,6 +40,12 @@ if COMPILED:
 
     _OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": None}
 
+    class _CacheFile(IndexDataCacheFile):
+        """A function's compiled forms on disk; files carry their process's number, so that two never mix theirs."""
+
+        def _data_name(self, number: int) -> str:
+            return f"{os.getpid()}.{super()._data_name(number)}"
+
     def _general(t: Any) -> Any:
         """The type that a call passes: int64 for literals, enum members and int32, so one compilation serves all."""
         t = types.unliteral(t)
@@ -58,7 +64,7 @@ if COMPILED:
             cache = dispatcher._cache
             cache._cache_path = str(Path(cache._cache_path) / f"tailwave-{SOURCE_DIGEST}")
             Path(cache._cache_path).mkdir(parents=True, exist_ok=True)
-            cache._cache_file = IndexDataCacheFile(
+            cache._cache_file = _CacheFile(
                 cache_path=cache._cache_path,
                 filename_base=cache._impl.filename_base,
                 source_stamp=SOURCE_DIGEST,
@@ -70,6 +76,11 @@ if COMPILED:
             return dispatcher
 
         return wrap if function is None else wrap(function)
+
+    def compiled_mark(dispatcher: Any) -> Path:
+        """The file that says that all is compiled: beside the function's cache, one for each kind of processor."""
+        host = hashlib.sha256(repr(dispatcher.targetctx.codegen().magic_tuple()).encode()).hexdigest()[:16]
+        return Path(dispatcher._cache._cache_path) / f"compiled-{host}"
 
     def bare(function: Any = None, /, **options: Any) -> Any:
         """`jit` without reference counts: for functions that make no arrays; the caller keeps its own alive."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import simpy
 
 from sim import engine as engines
+from sim.compilation import ensure_compiled
 from sim.core import layout
 from sim.core.layout import GLOBAL_BASE
 from sim.counters import LaunchResult
@@ -230,6 +231,7 @@ class Device:
         )
         if flush:
             self.flush()
+        ensure_compiled()
         arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
         engine = engines.make_engine(
             profile,

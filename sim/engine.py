@@ -252,6 +252,14 @@ class Engine:
 
     def step(self, t0: int, t1: int) -> int:
         """Advance from cycle `t0` to `t1`; returns the cycle at which to step next, `layout.NEVER` at a deadlock."""
+        self.run_sms(t0, t1)
+        if self.shared.cfg[layout.C_RECORD]:
+            self._keep_records()
+        self.exchange(t0, t1)
+        return self.next_event(t1)
+
+    def run_sms(self, t0: int, t1: int) -> None:
+        """The bound phase: each SM on its own."""
         sms = len(self.arrays)
         if self.pool is None:
             sm.run_sms(self.arrays, self.shared, 0, sms, t0, t1)
@@ -263,14 +271,18 @@ class Engine:
                     range(self.threads),
                 )
             )
-        if self.shared.cfg[layout.C_RECORD]:
-            self._keep_records()
+
+    def exchange(self, t0: int, t1: int) -> None:
+        """The weave phase: what the SMs sent meets in the memory system, in order of time; then new blocks."""
         chip.commit(self.arrays, self.shared, t0, t1)
         if chip.collect(self.arrays, self.requests, t1):
             self.memory.weave(self.requests, t0, t1)
             chip.deliver(self.arrays, self.shared, self.requests)
         chip.note_ended(self.arrays, self.dispatch, self.blocks)
         chip.assign(self.arrays, self.shared, self.dispatch, t1)
+
+    def next_event(self, t1: int) -> int:
+        """The earliest cycle from `t1` on at which something can happen."""
         return int(chip.next_event(self.arrays, t1))
 
     @property

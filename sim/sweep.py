@@ -90,6 +90,8 @@ def sweep(
     done = _load(store)
     rows = {point.key: done[point.key] for point in points if point.key in done}
     todo = [point for point in points if point.key not in rows]
+    if todo:
+        _compile_first()
     bar = _Progress(len(points), len(rows)) if progress else None
     try:
         with bar or nullcontext():
@@ -107,6 +109,13 @@ def sweep(
         )
         raise SweepStopped(message, _frame(points, rows, tuple(metrics))) from None
     return _frame(points, rows, tuple(metrics))
+
+
+def _compile_first() -> None:
+    """Compile before the processes and the bar start: one compiles, and says so, on a line of its own."""
+    from sim.compilation import ensure_compiled
+
+    ensure_compiled()
 
 
 def _points(
