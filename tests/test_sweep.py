@@ -182,7 +182,7 @@ from workloads import waves
 if __name__ == "__main__":
     print("ready", flush=True)
     try:
-        sweep(waves.spin, {"grid": [1, 4], "iters": [10, 10**6]}, "toy", processes=2, progress=False, store=sys.argv[1])
+        sweep(waves.spin, {"grid": [1], "iters": [10, 20, 10**9]}, "toy", processes=2, progress=False, store=sys.argv[1])
     except SweepStopped as stopped:
         print(stopped)
 """
@@ -204,4 +204,4 @@ def test_ctrl_c_ends_the_processes_too(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=20)
     assert "run the same sweep again to go on" in output
-    assert all(json.loads(line)["row"]["iters"] == 10 for line in store.read_text().splitlines())
+    assert all(json.loads(line)["row"]["iters"] <= 20 for line in store.read_text().splitlines())

@@ -35,7 +35,7 @@ def test_switch_is_right_for_any_number_of_ways(checked: Checked, ways: int) -> 
 
 def test_each_way_of_a_switch_is_executed_in_turn(checked: Checked) -> None:
     executed = [checked(divergence.switch(256, ways, iters=200))[EXECUTED] for ways in (1, 2, 4, 8)]
-    assert [count / executed[0] for count in executed[1:]] == pytest.approx([2, 4, 8], rel=0.1)
+    assert [count / executed[0] for count in executed[1:]] == pytest.approx([2, 4, 8], rel=0.15)
 
 
 def test_whole_warps_that_differ_do_not_diverge(checked: Checked) -> None:
