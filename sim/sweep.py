@@ -14,10 +14,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from sim.launch import Launch
@@ -199,9 +200,10 @@ def _run(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, dict[
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_ignore_interrupt)
     try:
         # The largest points first, so that the processes end together.
-        futures: dict[Future[dict[str, Any]], Point] = {
-            pool.submit(run_point, point): point for point in sorted(points, key=_size, reverse=True)
-        }
+        with _hidden_main():
+            futures: dict[Future[dict[str, Any]], Point] = {
+                pool.submit(run_point, point): point for point in sorted(points, key=_size, reverse=True)
+            }
         for future in as_completed(futures):
             try:
                 yield futures[future], future.result()
@@ -216,6 +218,17 @@ def _run(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, dict[
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
         raise
+
+
+@contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Processes that start here do not run the caller's script again: a sweep needs no `if __name__ == "__main__"`."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _ignore_interrupt() -> None:

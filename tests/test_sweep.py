@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import sim.sweep
+from sim.compilation import ensure_compiled
 from sim.launch import Launch
 from sim.profile import ProfileError, load_profile
 from sim.sweep import RESULT_COLUMNS, Point, SweepError, SweepStopped, sweep
@@ -150,6 +151,24 @@ def test_parallel_rows_equal_serial_ones() -> None:
     assert quick(grid, processes=2).equals(quick(grid))
 
 
+def environment() -> dict[str, str]:
+    """For scripts that have a minute: the core is compiled, and found from everywhere."""
+    ensure_compiled()
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def test_a_script_without_a_guard_for_its_main_part_runs_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sim\n"
+        "from workloads import memory\n"
+        "print('once')\n"
+        "sim.sweep(memory.copy, {'n': [32, 64]}, gpu='toy', processes=2, progress=False)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), timeout=60)
+    assert (done.returncode, done.stdout) == (0, "once\n"), done.stderr
+
+
 def test_a_workload_that_others_cannot_import_runs_here(runs: list[Point]) -> None:
     frame = quick({"n": [32]}, processes=4)
     assert len(sweep(lambda n: memory.copy(n), {"n": [32]}, "toy", processes=4, progress=False)) == len(frame)
@@ -182,7 +201,8 @@ from workloads import waves
 if __name__ == "__main__":
     print("ready", flush=True)
     try:
-        sweep(waves.spin, {"grid": [1], "iters": [10, 20, 10**9]}, "toy", processes=2, progress=False, store=sys.argv[1])
+        grid = {"grid": [1], "iters": [10, 20, 10**9]}
+        sweep(waves.spin, grid, "toy", processes=2, progress=False, store=sys.argv[1])
     except SweepStopped as stopped:
         print(stopped)
 """
@@ -194,9 +214,8 @@ def test_ctrl_c_ends_the_processes_too(tmp_path: Path) -> None:
 
     store, script = tmp_path / "points.jsonl", tmp_path / "stopped.py"
     script.write_text(STOPPED_SCRIPT)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     process = subprocess.Popen(
-        [sys.executable, str(script), str(store)], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, str(script), str(store)], stdout=subprocess.PIPE, text=True, env=environment()
     )
     deadline = time.monotonic() + 60
     while not (store.exists() and len(store.read_text().splitlines()) >= 1) and time.monotonic() < deadline:
