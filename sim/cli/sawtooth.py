@@ -18,11 +18,12 @@ DEFAULT_SIZES = tuple(sorted({*ALIGNED, *MISALIGNED, *CLIFF}))
 DEFAULT_GPU = "a100_sxm_40gb"
 
 
-def parse_tile(text: str) -> tuple[int, ...]:
+def parse_tile(text: str) -> tuple[int, int] | tuple[int, int, int]:
     """`"256x128"` or `"256x128x32"`: rows and columns of the output, and the depth of a slice."""
     if not re.fullmatch(r"\d+x\d+(x\d+)?", text):
         raise typer.BadParameter(f"{text!r}: write rows x columns, such as 256x128, or with the depth, 256x128x32")
-    return tuple(int(part) for part in text.split("x"))
+    rows, columns, *depth = (int(part) for part in text.split("x"))
+    return (rows, columns, depth[0]) if depth else (rows, columns)
 
 
 def choose_sizes(sizes: str | None, first: int | None, last: int | None, step: int | None) -> list[int]:
