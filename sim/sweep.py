@@ -93,7 +93,8 @@ def sweep(
     todo = [point for point in points if point.key not in rows]
     if todo:
         _compile_first()
-    bar = _Progress(len(points), len(rows)) if progress else None
+    varied = [name for name in (*points[0].params, "gpu") if len({_name_of(point, name) for point in points}) > 1]
+    bar = _Progress(len(points), len(rows), varied) if progress else None
     try:
         with bar or nullcontext():
             for point, row in _run(todo, _process_count(workload, processes, len(todo))):
@@ -269,6 +270,8 @@ def run_point(point: Point) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A value as JSON keeps it."""
     value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
+        return "x".join(map(str, value))  # a tile, a block
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
@@ -311,10 +314,14 @@ def _append(store: Path, record: Mapping[str, Any]) -> None:
         file.write((b"\n" if unfinished else b"") + json.dumps(record).encode() + b"\n")
 
 
-class _Progress(AbstractContextManager["_Progress"]):
-    """A bar with points done, time left and what finished last."""
+def _name_of(point: Point, column: str) -> str:
+    return str(point.gpu if column == "gpu" else point.params[column])
 
-    def __init__(self, total: int, done: int) -> None:
+
+class _Progress(AbstractContextManager["_Progress"]):
+    """A bar with points done, time left and what finished last, by the columns that vary."""
+
+    def __init__(self, total: int, done: int, varied: Sequence[str]) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -333,6 +340,7 @@ class _Progress(AbstractContextManager["_Progress"]):
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
         )
+        self._varied = varied
         self._task = self._progress.add_task("starting" if done < total else "", total=total, completed=done)
 
     def __enter__(self) -> Self:
@@ -344,6 +352,6 @@ class _Progress(AbstractContextManager["_Progress"]):
 
     def advance(self, row: Mapping[str, Any]) -> None:
         """Count a finished point and name it."""
-        named = ", ".join(f"{name}={value}" for name, value in row.items() if name not in (*RESULT_COLUMNS, "error"))
+        named = " ".join(f"{name}={row[name]}" for name in self._varied)
         state = f"failed: {named}" if row["error"] else named
         self._progress.update(self._task, advance=1, description=state)
