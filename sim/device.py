@@ -104,7 +104,11 @@ class Stream:
             launch, options, done = yield self._queue.get()
             with self._device.compute.request() as turn:
                 yield turn
-                report = yield self._device.env.process(self._device.run_kernel(launch, **options))
+                try:
+                    report = yield self._device.env.process(self._device.run_kernel(launch, **options))
+                except Exception as problem:
+                    done.fail(problem)  # whoever waits for the kernel gets it; the stream goes on
+                    continue
             done.succeed(report)
 
 
