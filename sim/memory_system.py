@@ -96,7 +96,11 @@ def memory_config(profile: Profile) -> MemoryConfig:
     request = l2.hit_latency_cycles // 3
     crossing = l2.far_extra_cycles // 2
     rows = max(1, dram.capacity_bytes // (dram.channels * dram.banks * dram.row_bytes))
-    channel_bytes_per_ns = dram.peak_gbytes_per_s / dram.channels
+    burst_ns = max(  # groups take turns on the bus
+        dram.burst_bytes * dram.channels / dram.peak_gbytes_per_s,
+        dram.tccd_short_ns,
+        dram.tccd_long_ns / dram.bank_groups,
+    )
     return MemoryConfig(
         sms=gpu.sm_count,
         partitions=l2.partitions,
@@ -126,11 +130,10 @@ def memory_config(profile: Profile) -> MemoryConfig:
         channels=channels,
         banks=dram.banks,
         rows=rows,
-        bank_groups=dram.bank_groups,
         sector_bursts=max(1, l2.sector_bytes // dram.burst_bytes),
         burst_sectors=max(1, dram.burst_bytes // l2.sector_bytes),
-        burst=max(1, ns(dram.burst_bytes / channel_bytes_per_ns)),
-        column_interval=ns(max(dram.tccd_long_ns, dram.burst_bytes / channel_bytes_per_ns)),
+        burst=max(1, ns(burst_ns)),
+        column_interval=ns(max(dram.tccd_long_ns, burst_ns)),
         activate_interval=ns(max(dram.trrd_ns, dram.tfaw_ns / 4)),
         row_to_column=ns(dram.trcd_ns),
         precharge=ns(dram.trp_ns),
@@ -178,7 +181,6 @@ def memory_state(profile: Profile) -> MemoryState:
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
-        groups=zeros(channels, cfg.bank_groups),
         writes=zeros(channels, cfg.write_entries, columns.W_COLUMNS),
         counts=zeros(len(Mem)),
         slice_busy=zeros(1),

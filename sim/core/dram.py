@@ -120,14 +120,13 @@ def bus_slot(channel: Any, counts: Any, cfg: Any, earliest: int, work: int, writ
 
 @inlined
 def transfer(
-    channel: Any, banks: Any, groups: Any, counts: Any, cfg: Any,
-    bank: int, row: int, bursts: int, time: int, write: int,
-) -> int:  # fmt: skip
+    channel: Any, banks: Any, counts: Any, cfg: Any, bank: int, row: int, bursts: int, time: int, write: int
+) -> int:
     """Move a request's bursts; the tick at which the last has passed the bus.
 
-    Bank, bank group and activation limits delay the request itself; the bus is
-    charged only for data, turnaround and refresh, since a controller fills it with
-    other banks' data meanwhile.
+    A request that has to wait for its bank beyond one precharge and activation delays
+    itself only: a controller fills the bus with other banks' data meanwhile, so the
+    bus is charged for data, turnaround and refresh.
     """
     now = max(channel[D_BUS_FREE], time)
     if now >= channel[D_REFRESH]:
@@ -143,19 +142,15 @@ def transfer(
         else:
             activate = max(time, banks[bank, K_PRECHARGE]) + cfg.precharge
             counts[ROW_CONFLICT] += 1
-        slot = max(channel[D_ACTIVATE_FREE], time)
-        channel[D_ACTIVATE_FREE] = slot + cfg.activate_interval
-        activate = max(activate, slot)
+        slot = channel[D_ACTIVATE_FREE]
+        channel[D_ACTIVATE_FREE] = max(slot, time) + cfg.activate_interval
+        activate = max(activate, slot - cfg.cross_latency)  # far requests of an earlier call came out of turn
         column = activate + cfg.row_to_column
         banks[bank, K_ROW] = row
         banks[bank, K_PRECHARGE] = activate + cfg.row_active
-    group = bank % cfg.bank_groups
-    slot = max(groups[group], time)
-    groups[group] = slot + bursts * cfg.column_interval
-    column = max(column, slot)
-
     work = bursts * cfg.burst
-    start = bus_slot(channel, counts, cfg, time + cfg.column_latency, work, write)
+    soon = min(column, time + cfg.precharge + cfg.row_to_column)
+    start = bus_slot(channel, counts, cfg, soon + cfg.column_latency, work, write)
     end = max(start + work, column + cfg.column_latency + (bursts - 1) * cfg.column_interval + cfg.burst)
     after = column + bursts * cfg.column_interval
     banks[bank, K_COLUMN] = after
@@ -219,9 +214,8 @@ def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
 
 @inlined
 def serve_channel(
-    channel: Any, banks: Any, groups: Any, writes: Any, counts: Any, cfg: Any,
-    requests: Any, mine: Any, window: Any,
-) -> None:  # fmt: skip
+    channel: Any, banks: Any, writes: Any, counts: Any, cfg: Any, requests: Any, mine: Any, window: Any
+) -> None:
     """Serve a channel's requests `mine` of this chunk, which are in order of time; sets their `R_DONE`.
 
     Without a read among them all waiting writes leave: the channel would be idle.
@@ -267,7 +261,7 @@ def serve_channel(
             waiting -= 1
             bank, row, time = requests[r, R_BANK], requests[r, R_ROW], requests[r, R_TIME]
             bursts = burst_count(requests[r, R_SECTORS], cfg.sector_bursts, cfg.burst_sectors)
-        end = transfer(channel, banks, groups, counts, cfg, bank, row, bursts, time, 1 if r < 0 else 0)
+        end = transfer(channel, banks, counts, cfg, bank, row, bursts, time, 1 if r < 0 else 0)
         if r < 0:
             draining -= 1
             writes[channel[D_DEPARTED] % cfg.write_entries, W_DEPARTURE] = end
@@ -320,7 +314,7 @@ def serve(mem: Any, cfg: Any) -> None:
     for c in range(len(start) - 1):
         if start[c + 1] > start[c]:
             serve_channel(
-                mem.channels[c], mem.banks[c], mem.groups[c], mem.writes[c], mem.counts, cfg,
+                mem.channels[c], mem.banks[c], mem.writes[c], mem.counts, cfg,
                 mem.requests, mem.by_channel[start[c] : start[c + 1]], mem.window,
             )  # fmt: skip
     mem.request_count[0] = 0

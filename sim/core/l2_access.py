@@ -308,8 +308,9 @@ def atomic(
     words = max(1, asked_bytes >> 2)
     repeats = (ops + words - 1) // words  # lanes on one word, on average
     work = n * cfg.atomic_sector if repeats <= 1 else n * repeats * cfg.atomic_same_address
-    begin = max(at, mem.slices[home_place, S_ATOMIC])
-    mem.slices[home_place, S_ATOMIC] = begin + work
+    free = mem.slices[home_place, S_ATOMIC]
+    mem.slices[home_place, S_ATOMIC] = max(at, free) + work
+    begin = max(at, free - cfg.cross_latency)  # far atomics of an earlier call came out of turn
     number = flight_entry(line)
     entry = mem.flight[home, number]
     coming = pending(entry, line, sectors, at)

@@ -170,11 +170,10 @@ class MemoryConfig(NamedTuple):
     channels: int  # of a partition
     banks: int
     rows: int  # of a bank
-    bank_groups: int
     sector_bursts: int  # bursts a sector, 1 when a burst is longer
     burst_sectors: int  # sectors a burst, 1 when a burst is shorter
     burst: int  # data on the bus
-    column_interval: int  # same bank group (tCCD_L)
+    column_interval: int  # bursts of one request, which are of one bank group (tCCD_L)
     activate_interval: int  # larger of tRRD and tFAW / 4
     row_to_column: int  # tRCD
     precharge: int  # tRP
@@ -209,7 +208,6 @@ class MemoryState(NamedTuple):
     joins: Int64s
     channels: Int64s
     banks: Int64s
-    groups: Int64s  # [channels, bank_groups] next column command
     writes: Int64s
     counts: Int64s  # [len(Mem)]
     slice_busy: Int64s  # [1] ticks, all slices

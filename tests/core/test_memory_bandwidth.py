@@ -1,0 +1,154 @@
+"""Rates that streams of packets reach: DRAM, L2, ports and atomics, beside what cards reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim._jit import COMPILED
+from sim.core.memory_state import ATOMIC, LOAD, REDUCTION, STORE
+from sim.counters import Mem
+from sim.memory_system import MemorySystem
+from sim.profile import load_profile
+from tests.core.memory_packets import BASE, Bench, Stream, blocks_of_lines, bytes_per_second, run, stream_of
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="too many packets without a compiler")
+
+READ, COPY, WRITE, TRIAD = ((0, LOAD),), ((0, LOAD), (1, STORE)), ((1, STORE),), ((0, LOAD), (1, LOAD), (2, STORE))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "arrays", "mib", "card", "tolerance"),
+    [
+        ("h200", READ, 128, 4447, 0.03),
+        ("h200", COPY, 64, 3850, 0.05),
+        ("h200", WRITE, 96, 4274, 0.05),  # 512 MiB against 256, so without the launch
+        ("a100_sxm_40gb", READ, 48, 1490, 0.03),
+        ("a100_sxm_40gb", TRIAD, 32, 1360, 0.05),
+        ("a100_sxm_80gb", READ, 48, 1769, 0.03),
+        ("a100_sxm_80gb", TRIAD, 32, 1700, 0.05),
+        ("h100_sxm", READ, 96, 3180, 0.03),
+        ("v100_sxm2", READ, 24, 866, 0.03),
+        ("rtx_4090", READ, 80, 930, 0.03),
+    ],
+)
+def test_dram_streams_as_fast_as_on_the_card(
+    gpu: str, arrays: tuple[tuple[int, int], ...], mib: int, card: float, tolerance: float
+) -> None:
+    """Two passes over arrays larger than the L2; the second one's traffic, evictions of the first one's included."""
+    profile = load_profile(gpu)
+    memory = MemorySystem(profile)
+    stream = blocks_of_lines(profile, mib, *arrays)
+    now = 1000 + run(memory, stream)
+    memory.begin_launch()
+    cycles = run(memory, stream, start=now)
+    assert bytes_per_second(memory, profile, cycles) == pytest.approx(card, rel=tolerance)
+
+
+@pytest.mark.parametrize(("gpu", "mib", "card"), [("h200", 24, 4711), ("a100_sxm_40gb", 16, 3840)])
+def test_l2_streams_as_fast_as_on_the_card(gpu: str, mib: int, card: float) -> None:
+    """Bytes a cycle of an array that each SM reads again, its share of it: 4 passes against one."""
+    profile = load_profile(gpu)
+    memory = MemorySystem(profile)
+    once = blocks_of_lines(profile, mib, *READ)
+    often = stream_of([np.tile(rows, (4, 1)) for rows in rows_of(once)])
+    now = 1000 + run(memory, once)
+    one_pass = run(memory, once, start=now)
+    cycles = run(memory, often, start=now + 10_000) - one_pass
+    assert 3 * once.length.sum() * 128 / cycles == pytest.approx(card, rel=0.05)
+
+
+def rows_of(stream: Stream) -> list[np.ndarray]:
+    """The stream's packets, one array an SM."""
+    table = np.stack([stream.line - BASE, stream.sectors, stream.kind, stream.asked, stream.ops], 2)
+    return [table[sm, :n] for sm, n in enumerate(stream.length)]
+
+
+def few(per_sm: int, sms: int, active: int, kind: int, line: int, step: int) -> Stream:
+    """The first `active` SMs send `per_sm` packets each: line, line + step, ... of all sectors."""
+    rows = np.zeros((per_sm, 5), np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3] = line + step * np.arange(per_sm), 15, kind, 128
+    return stream_of([rows if sm < active else rows[:0] for sm in range(sms)])
+
+
+def test_one_sm_gets_its_port_of_data() -> None:
+    profile = load_profile("h200").override({"l2.coalesce_cycles": 0})
+    memory = MemorySystem(profile)
+    stream = few(4096, profile.gpu.sm_count, 1, LOAD, 0, 1)
+    run(memory, stream)
+    cycles = run(memory, stream, start=100_000, rate=0.5, outstanding=2000)
+    assert 4096 * 128 / cycles == pytest.approx(128, rel=0.15)  # less the latency of the first
+
+
+def test_a_gpc_shares_its_port() -> None:
+    profile = load_profile("h200").override({"l2.coalesce_cycles": 0, "l2.gpc_read_bytes_per_cycle": 256.0})
+    memory = MemorySystem(profile)
+    stream = few(2048, profile.gpu.sm_count, 8, LOAD, 0, 1)  # SMs 0..7 are of one GPC
+    run(memory, stream)
+    cycles = run(memory, stream, start=100_000, rate=0.5, outstanding=2000)
+    assert 8 * 2048 * 128 / cycles == pytest.approx(256, rel=0.05)
+
+
+def test_one_hot_slice_serves_at_its_own_rate() -> None:
+    profile = load_profile("h200").override({"l2.coalesce_cycles": 0})
+    memory = MemorySystem(profile)
+    stream = few(512, profile.gpu.sm_count, 8, LOAD, 0, 0)  # all of one line, from one partition
+    run(memory, stream)
+    cycles = run(memory, stream, start=100_000)
+    assert 8 * 512 * 128 / cycles == pytest.approx(profile.l2.slice_bytes_per_cycle, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sectors", "cycles_a_packet"),
+    [(4, 0b0001, 1590.66e-6 * 1980e6 / 67584), (128, 0b1111, 176.48e-6 * 1980e6 / 67584)],
+    ids=["one word", "one line"],
+)
+def test_reductions_of_one_address_take_the_cards_time(asked: int, sectors: int, cycles_a_packet: float) -> None:
+    """132 blocks of 32 warps, 16 reductions each: 67584 warp operations on one word, and on 32 words of a line."""
+    profile = load_profile("h200")
+    memory = MemorySystem(profile)
+    rows = np.tile(np.array([0, sectors, REDUCTION, asked, 32]), (32, 1))
+    stream = stream_of([rows] * profile.gpu.sm_count)
+    cycles = run(memory, stream)
+    assert cycles / (32 * 132) == pytest.approx(cycles_a_packet, rel=0.1)
+
+
+def test_stores_of_one_sector_a_line_take_the_cards_time() -> None:
+    """transpose_naive: 4.1 to 4.5 cycles a line and SM."""
+    profile = load_profile("h200")
+    memory = MemorySystem(profile)
+    stream = few(1024, profile.gpu.sm_count, 132, STORE, 0, 1)
+    stream.sectors[:] = 0b0001
+    stream.line += np.arange(132)[:, None] * 1024
+    cycles = run(memory, stream)
+    assert cycles / 1024 == pytest.approx(4.3, rel=0.2)
+
+
+def test_joined_loads_get_the_first_ones_answer() -> None:
+    bench = Bench("h200")
+    first, second = bench.send(0, 5, 5)
+    assert second >= first
+    assert bench.count(Mem.L2_REQUESTS) == 1
+    assert bench.count(Mem.L2_TEX) == 4
+    assert bench.count(Mem.XBAR_READ) == 8
+
+
+def test_loads_join_within_the_window_only() -> None:
+    bench = Bench("h200")  # 80 cycles
+    for time in (0, 80, 161):
+        bench.one(time, 5)
+    assert bench.count(Mem.L2_REQUESTS) == 2
+
+
+def test_loads_of_different_gpcs_do_not_join() -> None:
+    bench = Bench("h200")
+    bench.one(0, 5, sm=0)
+    bench.one(1, 5, sm=20)
+    assert bench.count(Mem.L2_REQUESTS) == 2
+
+
+def test_an_atomic_needs_its_sector_from_dram() -> None:
+    bench = Bench("toy")
+    cold = bench.one(0, 0, kind=ATOMIC, sectors=1, asked=4, ops=1)
+    assert cold > bench.one(1000, 0, kind=ATOMIC, sectors=1, asked=4, ops=1)
+    assert bench.count(Mem.DRAM_READ) == 1
