@@ -41,6 +41,7 @@ from sim.core.layout import (
     SV_LAST_PACKET,
     SV_PACKETS,
     SV_SENT,
+    W_FETCHED,
     W_GROUP,
     W_LINE,
     W_PC,
@@ -95,7 +96,8 @@ def fetch(a, s, m, sub, line, t):
 
     A miss in L0 looks into the SM's L1 and brings the next lines along; a miss there
     goes to L2, where the launch has left the code: a kernel's first instructions wait
-    about an L2 hit long on the card even after its caches were flushed.
+    about an L2 hit long on the card even after its caches were flushed. The warp that
+    asked gets the line even if another takes its place in L0 before it comes.
     """
     cfg = s.cfg
     l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
@@ -178,10 +180,10 @@ def waits(a, s, m, sub, w, t):
     pc = ws[w, W_PC]
     line = pc >> s.cfg[C_CODE_SHIFT]
     if line != ws[w, W_LINE]:
-        when = fetch(a, s, m, sub, line, t)
-        if when > t:
-            return when, NO_INSTRUCTION
         ws[w, W_LINE] = line
+        ws[w, W_FETCHED] = fetch(a, s, m, sub, line, t)
+    if ws[w, W_FETCHED] > t:
+        return ws[w, W_FETCHED], NO_INSTRUCTION
     if s.constant_line[pc] >= 0:
         when = constant(a, s, m, s.constant_line[pc], t)
         if when > t:

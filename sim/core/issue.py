@@ -74,7 +74,6 @@ from sim.core.layout import (
     W_STALL,
     W_STATE,
     W_TRACE,
-    W_TRACE_END,
 )
 from sim.core.memory_issue import issue_memory, pass_shared_stage
 from sim.counters import Inst, Sm, Stall
@@ -283,7 +282,8 @@ def replay_control(a, s, m, sub, slot, w, pc, on, t):
     b = ws[w, W_SLOT]
     op = s.code[pc, COL_OP]
     following = ws[w, W_TRACE]
-    ended = following >= ws[w, W_TRACE_END]
+    warp = a.bs[b, B_ID] * s.cfg[C_WARPS] + ws[w, W_INDEX]
+    ended = following >= s.replay_at[warp + 1]
     if op == OP_EXIT:
         a.bs[b, B_THREADS] -= popcount(on)
     if ended:

@@ -43,13 +43,13 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
     W_SINCE,  # cycles are accounted up to here
     W_SPLITS,  # parts in the split table
     W_REDIRECT,  # fetch restarts here after a taken branch
-    W_LINE,  # instruction line that is known to be present
+    W_LINE,  # instruction line that the warp has, or waits for
     W_STALL,  # control bits' stall count runs out here
     W_PENDING,  # memory requests without a known return
     W_DRAIN,  # stores are out of the SM here
     W_GROUP,  # asynchronous copies: group being filled
     W_TRACE,  # replay: next record
-    W_TRACE_END,
+    W_FETCHED,  # that line is with the warp here
 ) = range(16)
 W_COLUMNS = 16
 W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2

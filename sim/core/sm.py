@@ -77,7 +77,6 @@ from sim.core.layout import (
     W_SLOT,
     W_STATE,
     W_TRACE,
-    W_TRACE_END,
 )
 from sim.counters import Sm, Stall
 from sim.isa import Col, Op, Pipe, Space
@@ -311,7 +310,6 @@ def start_block(a, s, m, b, block, t):
         if cfg[C_REPLAY]:
             at = block * cfg[C_WARPS] + i
             ws[w, W_TRACE] = s.replay_at[at]
-            ws[w, W_TRACE_END] = s.replay_at[at + 1]
             ws[w, W_PC] = s.replay[s.replay_at[at], 2]
         sub, slot = w % cfg[C_SUBCORES], w // cfg[C_SUBCORES]
         a.wake[sub, slot] = t
