@@ -13,6 +13,7 @@ from typing import Any
 from sim.core.memory_state import kernel
 
 MEMORY_BITS = 31  #: of a line's number within one address window: 256 GiB
+SCATTER = 0x9E3779B1  #: 2**32 over the golden ratio, odd: spreads consecutive numbers
 CHUNK_BITS = 5  #: lines that share a home partition: 32, 4 KiB
 
 
@@ -69,12 +70,18 @@ def turned(x: int, by: int, n: int, inverse: float) -> int:
 
 @kernel
 def l2_set(line: int, cfg: Any) -> int:
-    """A line's set of its partition, `slice * sets + set`; the same number in either partition."""
+    """A line's set of its partition, `slice * sets + set`; the same number in either partition.
+
+    Lines go round the slices; each time a slice has filled all its sets once, it turns
+    them by an amount of its own, so that neighbouring lines' sets differ in what else
+    they hold.
+    """
     local = partition_line(line, cfg.partitions)
     group = quotient(local, cfg.inverse_slices)
     place = turned(local - group * cfg.slices, group, cfg.slices, cfg.inverse_slices)
     wrap = quotient(group, cfg.inverse_sets)
-    return place * cfg.sets + turned(group - wrap * cfg.sets, wrap, cfg.sets, cfg.inverse_sets)
+    by = ((wrap * cfg.slices + place) * SCATTER) & 0x1FFFFFFFF
+    return place * cfg.sets + turned(group - wrap * cfg.sets, by, cfg.sets, cfg.inverse_sets)
 
 
 @kernel
