@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 CLIFF = (1792, 1793)  #: on 108 SMs with 256x128 tiles: the last size of one wave, and the first of two
 ALIGNED = (*range(256, 768, 128), *range(768, 2305, 64))
 MISALIGNED = (612, 1124, 1380, 678, 1190, 1446, 545, 1057, 1313)  #: three multiples of 4, of 2 only, odd
-DEFAULT_SIZES = tuple(sorted({*ALIGNED, *MISALIGNED, *CLIFF}))
+FOOT = 1800  #: the first multiple of 8 past the cliff
+DEFAULT_SIZES = tuple(sorted({*ALIGNED, *MISALIGNED, *CLIFF, FOOT}))
 DEFAULT_GPU = "a100_sxm_40gb"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,8 @@ def draw_sawtooth(frame: pd.DataFrame, tile: tuple[int, int], title: str) -> Fig
 
     `frame` has columns `n`, `tflops`, `tiles`, `waves`, `tail_blocks` and
     `tail_utilization`; `tile` is the rows and columns of the output that a block
-    computes. Dashed lines stand where one more tile opens another wave.
+    computes. Dashed lines stand where one more tile opens another wave; the sizes
+    nearest to such a step are told above the picture.
     """
     from matplotlib.figure import Figure
 
@@ -55,21 +57,25 @@ def draw_sawtooth(frame: pd.DataFrame, tile: tuple[int, int], title: str) -> Fig
     axes = figure.subplots(4, 1, sharex=True, height_ratios=(3, 1, 1, 1))
     speed, tiles, waves, tail = axes
     _draw_speed(speed, data)
-    speed.set_title(title, loc="left")
+    cliff = cliff_text(data)
+    speed.set_title(title, loc="left", pad=22 if cliff else 6)
+    speed.annotate(cliff, (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=INK)
     tiles.plot(data["n"], data["tiles"], ".-", color=BLUE, linewidth=1)
     tiles.set_ylabel("tiles")
     waves.step(data["n"], data["waves"], where="post", color=BLUE, linewidth=1)
     waves.plot(data["n"], data["waves"], ".", color=BLUE)
     waves.set_ylabel("waves")
-    waves.set_yticks(range(int(data["waves"].max()) + 2))
+    waves.set_yticks(range(int(data["waves"].max()) + 1))
+    waves.set_ylim(0, data["waves"].max() + 0.5)
     tail.plot(data["n"], 100 * data["tail_utilization"], ".-", color=BLUE, linewidth=1)
     tail.set_ylabel("last wave\nfilled (%)")
     tail.set_ylim(0, 105)
     tail.set_xlabel("N (square matrices, N x N times N x N)")
-    for boundary, wave in wave_boundaries(data, tile).items():
-        speed.annotate(f"wave {wave} ", (boundary, 0.02), xycoords=("data", "axes fraction"), ha="right", color=INK)
+    boundaries = wave_boundaries(data, tile)
+    for boundary in boundaries:
         for axis in axes:
             axis.axvline(boundary, color=INK, linestyle="--", linewidth=0.8, zorder=0)
+    _name_waves(speed, boundaries, int(data["n"].min()), int(data["n"].max()))
     for axis in axes:
         axis.set_ylim(bottom=0)
         axis.spines[["top", "right"]].set_visible(False)
@@ -79,17 +85,49 @@ def draw_sawtooth(frame: pd.DataFrame, tile: tuple[int, int], title: str) -> Fig
     return figure
 
 
+def cliff_text(data: Any) -> str:
+    """What happens between the two nearest sizes of which one has a wave more; empty if all have as many."""
+    points = data.to_dict("records")
+    steps = [(after["n"] - before["n"], before, after) for before, after in pairwise(points)]
+    steps = [step for step in steps if step[1]["waves"] < step[2]["waves"]]
+    if not steps:
+        return ""
+    _, before, after = min(steps, key=lambda step: step[0])
+    places = round(after["tail_blocks"] / after["tail_utilization"])
+    return (
+        f"N={before['n']}: {before['tiles']} tiles, {_waves(before['waves'])}.  "
+        f"N={after['n']}: {after['tiles']} tiles, {_waves(after['waves'])}, "
+        f"{after['tail_blocks']} of {places} places of the last one filled."
+    )
+
+
+def _waves(count: int) -> str:
+    return "1 wave" if count == 1 else f"{count} waves"
+
+
+def _name_waves(axis: Axes, boundaries: dict[int, int], first: int, last: int) -> None:
+    """The number of waves, written between the boundaries."""
+    if not boundaries:
+        return
+    edges = [first, *boundaries, last]
+    counts = [next(iter(boundaries.values())) - 1, *boundaries.values()]
+    for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        wide = right - left > (last - first) / 12
+        text = _waves(count) if wide else str(count)
+        axis.annotate(text, ((left + right) / 2, 0.01), xycoords=("data", "axes fraction"), ha="center", color=INK)
+
+
 def _draw_speed(axis: Axes, data: Any) -> None:
-    """TFLOP/s, a line through the fully aligned sizes and a marker for each alignment."""
+    """TFLOP/s, a line through the sizes of each alignment: a strong one where rows are wholly aligned."""
     for band in BANDS:
         of_band = data[[band.holds(int(n)) for n in data["n"]]]
         if len(of_band):
-            style = "-" if band.elements == 8 else ""
+            aligned = band.elements == 8
             axis.plot(
                 of_band["n"],
                 of_band["tflops"],
-                linestyle=style,
-                linewidth=1,
+                linestyle="-" if aligned else ":",
+                linewidth=1.2 if aligned else 0.9,
                 marker=band.marker,
                 markersize=5,
                 color=band.color,

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sim.plot.sawtooth import BANDS, draw_sawtooth, save_figure, wave_boundaries
+from sim.plot.sawtooth import BANDS, cliff_text, draw_sawtooth, save_figure, wave_boundaries
 
 TILE = (256, 128)
 BLOCKS_A_WAVE = 108
@@ -40,6 +40,22 @@ def test_the_second_wave_begins_at_1793_on_108_sms() -> None:
 
 def test_boundaries_outside_the_sizes_are_not_drawn() -> None:
     assert wave_boundaries(frame_of([256, 1024]), TILE) == {}
+
+
+def test_the_nearest_sizes_on_both_sides_of_a_step_are_told() -> None:
+    assert cliff_text(frame_of([256, 1792, 1793, 1856, 2944])) == (
+        "N=1792: 98 tiles, 1 wave.  N=1793: 120 tiles, 2 waves, 12 of 108 places of the last one filled."
+    )
+
+
+def test_without_a_step_nothing_is_told() -> None:
+    assert cliff_text(frame_of([256, 1792])) == ""
+
+
+def test_every_region_between_boundaries_is_named() -> None:
+    speed = draw_sawtooth(frame_of([256, 1792, 1856, 4096]), TILE, "title").axes[0]
+    named = [text.get_text() for text in speed.texts if "wave" in text.get_text() and "N=" not in text.get_text()]
+    assert named == ["1 wave", "2 waves", "3 waves", "4 waves", "5 waves"]
 
 
 @pytest.mark.parametrize(("n", "elements"), [(1792, 8), (1796, 4), (1794, 2), (1793, 1)])
