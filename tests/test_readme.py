@@ -1,0 +1,69 @@
+"""Does the README say true: does its Python run, are its two commands there, do its names exist?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.cli.run import find_workloads
+from workloads import matmul
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SET_UP = "git clone <repository> tailwave && cd tailwave && python3 -m venv .venv && .venv/bin/pip install -q -e "
+
+
+def commands() -> list[str]:
+    return [line.strip() for line in README.splitlines() if "git clone" in line]
+
+
+def test_two_commands_set_up_and_run_the_main_job_and_the_tests() -> None:
+    assert commands() == [
+        f"{SET_UP}. && .venv/bin/tailwave sawtooth",
+        f"{SET_UP}'.[test]' && .venv/bin/pytest -q -n 2",
+    ]
+
+
+@pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))
+def test_its_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "readme.py"
+    script.write_text(code)  # a file, because kernels and tracebacks look for their source
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, str(script), "exec"), {"__name__": "readme"})
+
+
+def names(line: str) -> str:
+    """What stands in a line of a report besides figures, units and rules."""
+    return " ".join(re.findall(r"[A-Za-z/()#.]{2,}", re.sub(r"-?[\d,]+(?:\.\d+)? (?:%|[A-Za-z/]+)", " ", line)))
+
+
+def test_the_report_it_shows_has_the_lines_of_a_report() -> None:
+    shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
+    assert shown
+    page = {names(line) for line in str(sim.simulate(matmul.tiled(n=64, tile=32), gpu="h200")).splitlines()}
+    figures = shown[1].split("\n\n", 2)[2]  # what comes after the title and the verdict
+    assert not [line for line in figures.splitlines() if names(line) not in page]
+
+
+def test_its_links_lead_to_files() -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert targets
+    assert not [target for target in targets if not (ROOT / target).exists()]
+
+
+def test_the_workloads_that_its_commands_run_exist() -> None:
+    ran = re.findall(r"tailwave run ([a-z_]+\.[a-z_]+)", README)
+    assert ran
+    assert set(ran) <= set(find_workloads())
+
+
+def test_ci_finds_the_test_command() -> None:
+    pattern = re.search(r"grep -m1 -E '(.*?)' README", (ROOT / ".ci" / "run").read_text())
+    assert pattern
+    found = [line for line in README.splitlines() if re.match(pattern[1], line)]
+    assert [shlex.split(line)[-3:] for line in found] == [["-q", "-n", "2"]]
