@@ -116,9 +116,9 @@ def memory_config(profile: Profile) -> MemoryConfig:
         response_latency=cycles(request),
         cross_latency=cycles(crossing),
         cross_back_latency=cycles(l2.far_extra_cycles - crossing),
-        request_header=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
-        request_store=cycles(l2.sm_store_cycles),
-        request_sector=moving(l2.sector_bytes, l2.sm_write_bytes_per_cycle),
+        tpcs=tpcs(profile),
+        sm_half_flit=moving(l2.sector_bytes / 2, l2.sm_write_bytes_per_cycle),
+        tpc_half_flit=moving(l2.sector_bytes / 2, l2.tpc_write_bytes_per_cycle),
         response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
         gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle),
         slice_request=cycles(gpu.clock_mhz / l2.clock_mhz),
@@ -157,6 +157,11 @@ def memory_config(profile: Profile) -> MemoryConfig:
     )
 
 
+def tpcs(profile: Profile) -> int:
+    """Pairs of SMs (or whatever shares a request port); SM `m` is of pair `m % tpcs`."""
+    return max(1, profile.gpu.sm_count // profile.gpu.sms_per_tpc)
+
+
 def memory_state(profile: Profile) -> MemoryState:
     """Empty caches, closed rows, idle ports, no room for packets yet (`with_room`).
 
@@ -176,6 +181,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
+        tpcs=zeros(cfg.tpcs),
         calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
@@ -196,8 +202,7 @@ def memory_state(profile: Profile) -> MemoryState:
         channel_start=zeros(channels + 1),
         window=zeros(cfg.read_window),
     )
-    tpcs = max(1, gpu.sm_count // gpu.sms_per_tpc)
-    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) % tpcs * gpu.gpc_count // tpcs
+    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) % cfg.tpcs * gpu.gpc_count // cfg.tpcs
     mem.sms[:, columns.M_PARTITION] = mem.sms[:, columns.M_GPC] % cfg.partitions
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn

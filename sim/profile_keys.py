@@ -220,7 +220,7 @@ class L2:
     slice_bytes_per_cycle: BytesPerCycle
     sm_read_bytes_per_cycle: BytesPerCycle  # L2 to one SM
     sm_write_bytes_per_cycle: BytesPerCycle  # one SM to L2
-    sm_store_cycles: MeanCyclesOrZero  # a written line takes so much of its SM's way to L2, beyond its bytes
+    tpc_write_bytes_per_cycle: BytesPerCycle  # the SMs of a TPC to L2
     gpc_read_bytes_per_cycle: BytesPerCycle  # L2 to the SMs of one GPC
     cross_bytes_per_cycle: BytesPerCycle  # from one partition to the other
     atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses

@@ -47,7 +47,7 @@ from sim.core.memory_state import (
     inlined,
     kernel,
 )
-from sim.core.xbar import order_packets, reserve, sector_count
+from sim.core.xbar import order_packets, reserve, sector_count, send_packets
 from sim.counters import Mem
 
 XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
@@ -76,11 +76,13 @@ def weave(
     the data or the acknowledgement is at the SM, at least the L2 hit latency after
     `req_time`.
     """
-    total = order_packets(
-        mem.sms, mem.arrive, mem.order, mem.bucket,
-        cfg.request_header, cfg.request_store, cfg.request_sector, cfg.request_latency,
+    if not req_n.any():
+        return
+    send_packets(
+        mem.sms, mem.tpcs, mem.arrive, cfg.sm_half_flit, cfg.tpc_half_flit, cfg.request_latency,
         req_n, req_time, req_sectors, req_kind,
     )  # fmt: skip
+    total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]
         look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes)

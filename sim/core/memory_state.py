@@ -39,8 +39,8 @@ COPY = 1 << 28  #: a copy of a line of the other partition
 SHARED = 1 << 29  #: the other partition may hold a copy
 
 # --- SMs: sms[sm, M_COLUMNS]
-M_PARTITION, M_GPC, M_REQUEST_FREE = range(3)
-M_COLUMNS = 3
+M_PARTITION, M_GPC, M_REQUEST_FREE, M_SENT = range(4)  # M_SENT: packets of this step that have left
+M_COLUMNS = 4
 
 # --- slices of all partitions: slices[place, S_COLUMNS]: when each input takes its next request
 S_PORT, S_CROSS, S_ATOMIC = range(3)  # from SMs, from the other partition, the atomic unit
@@ -155,9 +155,9 @@ class MemoryConfig(NamedTuple):
     response_latency: int  # slice to SM
     cross_latency: int  # near slice to home slice
     cross_back_latency: int
-    request_header: int  # SM request port, a packet
-    request_store: int  # a written line more
-    request_sector: int  # a written sector more
+    tpcs: int
+    sm_half_flit: int  # SM request port: half a sector's worth
+    tpc_half_flit: int  # TPC request port
     response_sector: int  # SM response port
     gpc_sector: int  # GPC response port
     slice_request: int  # slice input, a packet at least
@@ -203,6 +203,7 @@ class MemoryState(NamedTuple):
     sets: Int64s
     slices: Int64s
     sms: Int64s
+    tpcs: Int64s  # [tpcs] the request port takes its next packet
     calendar: Int64s
     flight: Int64s
     joins: Int64s

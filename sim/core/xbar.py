@@ -13,6 +13,8 @@ from sim.core.memory_state import (
     FULL_TO,
     LOAD,
     M_REQUEST_FREE,
+    M_SENT,
+    STORE,
     TICK_BITS,
     USED_BITS,
     inlined,
@@ -29,35 +31,62 @@ def sector_count(mask: int) -> int:
 
 
 @kernel
-def order_packets(
-    sms: Any, arrive: Any, order: Any, bucket: Any, header: int, per_store: int, per_sector: int, latency: int,
-    req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any,
-) -> int:  # fmt: skip
-    """Send every packet through its SM's request port; sort packet numbers by arrival at the slices.
+def half_flits(kind: int, sectors: int) -> int:
+    """What a packet puts on a request port, in halves of a sector; with partly written sectors a mask goes along."""
+    if kind == LOAD or kind == FETCH:
+        return 1
+    whole = kind == STORE and sectors >> 4 == 0
+    return 2 * (sector_count(sectors | (sectors >> 4)) + (0 if whole else 1))
 
-    Order: cycle of arrival, then SM, then sequence; a counting sort over
-    `ARRIVAL_BUCKETS` cycles (later arrivals keep SM order among themselves). `header`,
-    `per_store` and `per_sector` are ticks that a packet, a written line and each of its
-    sectors hold the port.
-    Returns the packet count.
+
+@kernel
+def send_packets(
+    sms: Any, tpcs: Any, arrive: Any, sm_half_flit: int, tpc_half_flit: int, latency: int,
+    req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any,
+) -> None:  # fmt: skip
+    """Send every packet through the ports of its SM and its TPC; when it is at the slices.
+
+    A TPC's packets go in the order in which they are ready to, then by SM.
     """
     capacity = req_time.shape[1]
+    for tpc in range(len(tpcs)):
+        left = 0
+        for sm in range(tpc, len(req_n), len(tpcs)):
+            sms[sm, M_SENT] = 0
+            left += req_n[sm]
+        while left > 0:
+            left -= 1
+            pick, at = -1, 0
+            for sm in range(tpc, len(req_n), len(tpcs)):
+                k = sms[sm, M_SENT]
+                if k < req_n[sm]:
+                    ready = max(sms[sm, M_REQUEST_FREE], req_time[sm, k] << TICK_BITS)
+                    if pick < 0 or ready < at:
+                        pick, at = sm, ready
+            k = sms[pick, M_SENT]
+            sms[pick, M_SENT] = k + 1
+            at = max(at, tpcs[tpc])
+            size = half_flits(req_kind[pick, k], req_sectors[pick, k])
+            sms[pick, M_REQUEST_FREE] = at + size * sm_half_flit
+            tpcs[tpc] = at + size * tpc_half_flit
+            arrive[pick * capacity + k] = at + latency
+
+
+@kernel
+def order_packets(arrive: Any, order: Any, bucket: Any, capacity: int, req_n: Any) -> int:
+    """Sort packet numbers by arrival at the slices; the packet count.
+
+    Order: cycle of arrival, then SM, then sequence; a counting sort over
+    `ARRIVAL_BUCKETS` cycles (later arrivals keep SM order among themselves).
+    """
     total = 0
     first = 1 << 62
     last = 0
     for sm in range(len(req_n)):
-        free = sms[sm, M_REQUEST_FREE]
-        for k in range(req_n[sm]):
-            at = max(free, req_time[sm, k] << TICK_BITS)
-            free = at + header
-            if req_kind[sm, k] != LOAD and req_kind[sm, k] != FETCH:
-                free += per_store + sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4)) * per_sector
-            at += latency
-            arrive[sm * capacity + k] = at
-            first = min(first, at)
-            last = max(last, at)
-        sms[sm, M_REQUEST_FREE] = free
         total += req_n[sm]
+        for p in range(sm * capacity, sm * capacity + req_n[sm]):
+            first = min(first, arrive[p])
+            last = max(last, arrive[p])
     if total == 0:
         return 0
     base = first >> TICK_BITS

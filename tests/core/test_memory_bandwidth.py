@@ -113,15 +113,26 @@ def test_reductions_of_one_address_take_the_cards_time(asked: int, sectors: int,
     assert cycles / (32 * 132) == pytest.approx(cycles_a_packet, rel=0.1)
 
 
-def test_stores_of_one_sector_a_line_take_the_cards_time() -> None:
-    """transpose_naive: 4.1 to 4.5 cycles a line and SM."""
+@pytest.mark.parametrize(
+    ("sectors", "active", "card"),
+    [
+        (0b1111, 1, 4.09),
+        (0b1111, 132, 6.68),
+        (0b1111_1111, 1, 39.7 / 8),
+        (0b1111_1111, 132, 69.2 / 8),
+        (0b0001_0001, 1, 63.8 / 32),
+        (0b0001_0001, 132, 107.7 / 32),
+    ],
+)
+def test_stores_leave_as_fast_as_on_the_card(sectors: int, active: int, card: float) -> None:
+    """Cycles that an SM takes for a line of whole or partly written sectors, alone or with all others."""
     profile = load_profile("h200")
     memory = MemorySystem(profile)
-    stream = few(1024, profile.gpu.sm_count, 132, STORE, 0, 1)
-    stream.sectors[:] = 0b0001
-    stream.line += np.arange(132)[:, None] * 1024
-    cycles = run(memory, stream)
-    assert cycles / 1024 == pytest.approx(4.3, rel=0.2)
+    stream = few(4096, profile.gpu.sm_count, active, STORE, 0, 1)
+    stream.sectors[:] = sectors
+    stream.asked[:] = 4
+    stream.line[:] = BASE + np.arange(4096) % 128 + np.arange(132)[:, None] * 128  # stays in the L2
+    assert run(memory, stream, outstanding=4096) / 4096 == pytest.approx(card, rel=0.1)
 
 
 def test_joined_loads_get_the_first_ones_answer() -> None:
