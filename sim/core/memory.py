@@ -141,9 +141,9 @@ def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
         sm = packet // capacity
         line = line_number(req_line[sm, packet - sm * capacity])
         row, entry = l2_set(line, cfg), flight_entry(line)
-        warm += mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
+        warm ^= mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
         for partition in range(cfg.partitions):
-            warm += mem.sets[row, 0] + mem.sets[row, last] + mem.flight[partition, entry, 0]
+            warm ^= mem.sets[row, 0] ^ mem.sets[row, last] ^ mem.flight[partition, entry, 0]
             row += half
     mem.warm[0] = warm
 
