@@ -79,8 +79,9 @@ NOT_COVERED = {
     "mm_wmma": "wmma's fragment loads from global memory need a transposing move between lanes that the builder lacks",
 }
 
-#: Launches with more warp instructions than this on the card take too long for a test run.
+#: Launches with more warp instructions, or more sectors of global memory, take too long for a test run.
 MOST_INSTRUCTIONS = 40_000_000
+MOST_SECTORS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ class Case:
     @property
     def group(self) -> str:
         return WORKLOADS[self.name][0]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is small enough for a test run."""
+        sectors = sum(self.counters[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"] for op in ("ld", "st"))
+        return self.counters["smsp__inst_executed.sum"] <= MOST_INSTRUCTIONS and sectors <= MOST_SECTORS
 
     def launch(self) -> Launch:
         values = dict(part.split("=") for part in self.params.split(","))
@@ -122,8 +129,4 @@ def all_cases() -> list[Case]:
 
 def covered_cases() -> list[Case]:
     """The launches that the test simulates."""
-    return [
-        case
-        for case in all_cases()
-        if case.name in WORKLOADS and case.counters["smsp__inst_executed.sum"] <= MOST_INSTRUCTIONS
-    ]
+    return [case for case in all_cases() if case.name in WORKLOADS and case.is_quick]

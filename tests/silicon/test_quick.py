@@ -1,4 +1,4 @@
-"""The smallest launches of the measured card, in seconds: part of every test run; `test_silicon.py` has them all."""
+"""The smallest launches of the measured card, in seconds, with `pytest -m silicon`; `test_silicon.py` has them all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 
 from tests.silicon.cases import Case, covered_cases
 from tests.silicon.compare import DEVIATIONS, INSTRUCTIONS, compare
+
+pytestmark = pytest.mark.silicon
 
 MOST_INSTRUCTIONS = 1_300_000
 FARTHEST = 1.5  #: no launch takes so many times the card's cycles, or so many times fewer
