@@ -3,12 +3,16 @@
 SimPy keeps the clock. Each stream is a process that takes its kernels in order;
 a kernel holds the compute engine from its launch to its drain, and wakes once a
 time step to let the compiled core advance all SMs.
+
+After an error or Ctrl-C in a kernel the device is usable at once: global memory holds
+what the kernel had stored by then, the arrays that its launch put on the device are
+gone, and the caches are empty. `repr(device)` says so. What is queued behind a kernel
+that failed stays queued; Ctrl-C drops it.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,103 +23,71 @@ import simpy
 from sim import engine as engines
 from sim.compilation import ensure_compiled
 from sim.core import layout
-from sim.core.layout import GLOBAL_BASE
-from sim.counters import LaunchResult
-from sim.errors import deadlock_error, error_of, no_end_error
+from sim.counters import LaunchResult, Sm
+from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
+from sim.heap import DeviceArray, Heap, Mark, Outputs
+from sim.isa import WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, pack_params
 from sim.memory_system import MemorySystem
-from sim.occupancy import check_launch, occupancy
+from sim.occupancy import Occupancy, check_launch, occupancy
 from sim.profile import Profile, load_profile
 from sim.program import Program
+from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
 from sim.report import Report
 
-ALIGNMENT = 256  #: bytes; cudaMalloc's
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
-
-
-class DeviceArray:
-    """An array in a device's global memory."""
-
-    def __init__(self, device: Device, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.device, self.offset, self.shape, self.dtype = device, offset, shape, dtype
-        self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-
-    @property
-    def ndim(self) -> int:
-        """Dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def address(self) -> int:
-        """What a kernel sees as the pointer."""
-        return GLOBAL_BASE + self.offset
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """A copy of the contents on the host."""
-        raw = self.device.memory_bytes[self.offset : self.offset + self.nbytes]
-        return raw.view(self.dtype).reshape(self.shape).copy()
-
-    def set(self, values: npt.ArrayLike) -> None:
-        """Copy `values` (of the same shape) to the device."""
-        data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), self.shape))
-        self.device.memory_bytes[self.offset : self.offset + self.nbytes] = data.reshape(-1).view(np.uint8)
-
-    def __repr__(self) -> str:
-        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, address={self.address:#x})"
-
-
-class Outputs(Mapping[str, npt.NDArray[Any]]):
-    """The array arguments of a launch as the kernel left them, by parameter name; copied when read."""
-
-    def __init__(self, arrays: Mapping[str, DeviceArray]) -> None:
-        self._arrays = dict(arrays)
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        return self._arrays[name].numpy()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+Process = Generator[simpy.Event, Any, Any]
 
 
 class Stream:
-    """Kernels in order. Streams of one device share its one compute engine, so kernels never overlap."""
+    """Kernels in order.
+
+    Streams of one device share its one compute engine, so kernels never overlap: they
+    run in the order in which they were submitted, to whichever stream.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._queue: simpy.Store = simpy.Store(device.env)
-        device.env.process(self._run())
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with nothing queued, on the device's clock."""
+        self._queue: simpy.Store = simpy.Store(self._device.env)
+        self._device.env.process(self._run())
 
     def submit(self, launch: Launch, **options: Any) -> simpy.Event:
-        """Queue a launch; `Device.synchronize()` runs it. The event's value is the report."""
+        """Queue a launch; `Device.synchronize()` runs it. The event's value is the report, or the error.
+
+        `options` as in `Device.launch`.
+        """
+        if not isinstance(launch, Launch):
+            raise LaunchError(
+                f"a {type(launch).__name__} cannot be launched: "
+                "give a Launch, or a Program with grid, block and arguments"
+            )
         done = self._device.env.event()
-        self._queue.put((launch, options, done))
+        self._queue.put((self._device.run_kernel(launch, **options), self._device.compute.request(), done))
         return done
 
-    def _run(self) -> Generator[simpy.Event, Any, None]:
+    def _run(self) -> Process:
         while True:
-            launch, options, done = yield self._queue.get()
-            with self._device.compute.request() as turn:
+            kernel, turn, done = yield self._queue.get()
+            with turn:
                 yield turn
                 try:
-                    report = yield self._device.env.process(self._device.run_kernel(launch, **options))
-                except Exception as problem:
-                    done.fail(problem)  # whoever waits for the kernel gets it; the stream goes on
-                    continue
-            done.succeed(report)
+                    done.succeed((yield from kernel))
+                except Exception as error:
+                    self._device.note_failure(error)
+                    done.fail(error)
+                    done.defused = True  # the device raises it
+            del kernel, done  # and with them the report
 
 
 class Device:
     """One simulated GPU. `gpu` is a profile's name, a path to one, or a `Profile`.
 
     `threads` steps the SMs on several threads; results are the same for any number.
+    `last_error` is the error that ended the last kernel, or None.
     """
 
     def __init__(self, gpu: str | Profile = "h200", *, threads: int = 1) -> None:
@@ -125,13 +97,20 @@ class Device:
         self.env = simpy.Environment()
         self.compute = simpy.Resource(self.env, capacity=1)
         self.memory = MemorySystem(self.profile)
-        self.memory_bytes: npt.NDArray[np.uint8] = np.zeros(1 << 20, np.uint8)
-        self._used = ALIGNMENT
-        self._allocations: list[tuple[int, int]] = []
-        self._names: dict[int, str] = {}
+        self.heap = Heap(self.profile.name, self.profile.dram.capacity_bytes)
+        self.last_error: Exception | None = None
         self._threads = min(threads, self.profile.gpu.sm_count)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._running: tuple[Launch, Mark] | None = None
+        self._failure: Exception | None = None
         self._default = Stream(self)
+        self._streams = [self._default]
+
+    def __repr__(self) -> str:
+        arrays = len(self.heap.allocations)
+        held = sum(end - first for first, end in self.heap.allocations)
+        state = "ready" if self.last_error is None else f"ready; its last kernel failed: {self.last_error}"
+        return f"<Device {self.profile.name} at cycle {self.env.now:,} with {arrays} arrays of {held:,} bytes: {state}>"
 
     # --- memory
 
@@ -143,7 +122,7 @@ class Device:
                 made.set(np.asarray(values.fill, values.dtype))
             return made
         data = np.asarray(values)
-        if data.dtype.kind not in "iufbV" and data.dtype.name not in ("bfloat16",):
+        if data.dtype.kind not in "iufb" and data.dtype.name != "bfloat16":
             raise LaunchError(f"an array of dtype {data.dtype} cannot live on the device")
         made = self.empty(data.shape, data.dtype)
         made.set(data)
@@ -151,27 +130,7 @@ class Device:
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> DeviceArray:
         """An array of zeros in global memory (fresh memory of the simulated device reads zero)."""
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
-        made = DeviceArray(self, self._used, dims, np.dtype(dtype))
-        self._reserve(made.nbytes)
-        self._allocations.append((made.offset, made.offset + made.nbytes))
-        return made
-
-    def _reserve(self, nbytes: int) -> int:
-        """Take the next `nbytes` of global memory; grows the backing array."""
-        offset = self._used
-        end = offset + nbytes
-        if end > self.profile.dram.capacity_bytes:
-            raise MemoryError(
-                f"out of memory on {self.profile.name}: {end} bytes are needed, it has "
-                f"{self.profile.dram.capacity_bytes} (cudaErrorMemoryAllocation)"
-            )
-        self._used = -(-end // ALIGNMENT) * ALIGNMENT
-        if self._used > len(self.memory_bytes):
-            grown = np.zeros(max(self._used, 2 * len(self.memory_bytes)), np.uint8)
-            grown[: len(self.memory_bytes)] = self.memory_bytes
-            self.memory_bytes = grown
-        return offset
+        return self.heap.array(shape, dtype)
 
     def flush(self) -> None:
         """Write back and empty L2, as a profiler does before each kernel."""
@@ -181,11 +140,15 @@ class Device:
 
     def stream(self) -> Stream:
         """A new stream."""
-        return Stream(self)
+        self._streams.append(Stream(self))
+        return self._streams[-1]
 
     def synchronize(self) -> None:
-        """Run until every queued kernel has ended."""
-        self.env.run()
+        """Run until every queued kernel has ended.
+
+        Raises the error of a kernel that fails; what is queued behind it runs with the next call.
+        """
+        self._advance(lambda: self.env.peek() == simpy.core.Infinity)
 
     def launch(
         self,
@@ -201,17 +164,56 @@ class Device:
         Either a ready `Launch`, or a program with grid, block and arguments (device
         arrays, NumPy arrays, which are copied to the device, and scalars). Options:
         `flush`, `scheduler`, `cycle_limit`, as in `sim.simulate`.
+
+        Raises `LaunchError` for what a GPU would refuse, `KernelError` (from
+        `sim.errors`) for what ends a running kernel.
         """
-        if isinstance(program, Launch):
-            ready = program
-        else:
+        if isinstance(program, Program):
             if grid is None or block is None:
                 raise LaunchError(f"{program.name}: a launch needs grid and block")
-            ready = Launch(program, dim3(grid, "grid"), dim3(block, "block"), tuple(args), shared_bytes)
-        done = self._default.submit(ready, **options)
-        report = self.env.run(until=done)
+            program = Launch(program, dim3(grid, "grid"), dim3(block, "block"), tuple(args), shared_bytes)
+        elif grid is not None or block is not None or args or shared_bytes:
+            raise LaunchError("a Launch has its own grid, block and arguments; launch.with_(...) makes one with others")
+        done = self._default.submit(program, **options)
+        self._advance(lambda: done.processed)
+        report = done.value
         assert isinstance(report, Report)
         return report
+
+    def note_failure(self, error: Exception) -> None:
+        """A kernel ended with `error`; whoever waits for the device gets it."""
+        self._failure = self._failure or error
+
+    def _advance(self, done: Callable[[], bool]) -> None:
+        """Run the clock until `done()` or until a kernel fails."""
+        try:
+            while self._failure is None and not done():
+                self.env.step()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._interrupt()) from None
+        except BaseException:
+            self._interrupt()
+            raise
+        failure, self._failure = self._failure, None
+        if isinstance(failure, KernelError | LaunchError | ProgramError | MemoryError):
+            raise failure.with_traceback(None)  # where in the simulator is of no interest
+        if failure is not None:
+            raise failure
+
+    def _interrupt(self) -> str:
+        """Give up the running kernel and everything queued, and make the device usable; says what happened."""
+        name = self._running[0].name if self._running else "no kernel"
+        said = f"stopped at cycle {self.env.now:,} in {name}; queued launches are dropped, the device can be used on"
+        if self._running is not None:
+            self.heap.release(self._running[1])
+            self._running = None
+        self.memory.flush()
+        self._failure = None
+        self.env = simpy.Environment(self.env.now + engines.step_cycles(self.profile))
+        self.compute = simpy.Resource(self.env, capacity=1)
+        for stream in self._streams:
+            stream.restart()
+        return said
 
     def run_kernel(
         self,
@@ -222,29 +224,74 @@ class Device:
         cycle_limit: int = DEFAULT_CYCLE_LIMIT,
         record: list[Any] | None = None,
         recording: engines.Recording | None = None,
-    ) -> Generator[simpy.Event, Any, Report]:
-        """The SimPy process of one kernel: launch, steps, drain. Its value is the report."""
-        profile, program = self.profile, launch.program
-        order = scheduler or profile.core.issue_order
+    ) -> Process:
+        """The SimPy process of one kernel: launch, steps, drain. Its value is the report.
+
+        A kernel that fails leaves the device as the module says, at the end of the step in which it failed.
+        """
+        mark = self.heap.mark()
+        self._running = launch, mark
+        try:
+            order = scheduler or self.profile.core.issue_order
+            fit = self._check(launch, order, cycle_limit)
+            if flush:
+                self.flush()
+            ensure_compiled()
+            arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
+            engine = self._engine(launch, fit, bank, order, record, recording)
+            begin = int(self.env.now)
+            try:
+                yield from self._run(engine, arrays, cycle_limit)
+            except Exception:
+                self.memory.flush()
+                yield self.env.timeout(engines.step_cycles(self.profile))
+                raise
+            end = int(self.env.now)
+        except Exception as error:
+            self.heap.release(mark)
+            self._running, self.last_error = None, error
+            raise
+        if record is not None:
+            record.extend(engine.records)
+        self._running, self.last_error = None, None
+        result = self._result(engine, begin, end, order)
+        return Report(result, self.profile, fit, outputs=Outputs(arrays), launch=launch)
+
+    def _check(self, launch: Launch, order: str, cycle_limit: int) -> Occupancy:
+        """The launch's occupancy. Raises `LaunchError` or `ProgramError` for what cannot run."""
+        program = launch.program
         if order not in ("gto", "lrr"):
             raise LaunchError(f"scheduler={order!r}: use 'gto' (greedy, then youngest) or 'lrr' (loose round robin)")
+        if cycle_limit < 1:
+            raise LaunchError(f"cycle_limit={cycle_limit}: at least one cycle is needed")
+        if launch.shared_bytes < 0:
+            raise LaunchError(f"shared_bytes={launch.shared_bytes}: must not be negative (cudaErrorInvalidValue)")
         shared = program.shared_static_bytes + launch.shared_bytes
-        check_launch(profile, launch.grid, launch.block, program.registers, shared)
-        fit = occupancy(
-            profile, launch.threads_per_block, program.registers, program.shared_static_bytes, launch.shared_bytes
+        check_launch(self.profile, launch.grid, launch.block, program.registers, shared)
+        check_program(program)
+        return occupancy(
+            self.profile, launch.threads_per_block, program.registers, program.shared_static_bytes, launch.shared_bytes
         )
-        if flush:
-            self.flush()
-        ensure_compiled()
-        arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
+
+    def _engine(
+        self,
+        launch: Launch,
+        fit: Occupancy,
+        bank: npt.NDArray[np.uint8],
+        order: str,
+        record: list[Any] | None,
+        recording: engines.Recording | None,
+    ) -> engines.Engine:
+        """The core's state for a launch, which begins now."""
+        local_base = self._local_memory(launch.program) if recording is None else recording.local_base
         engine = engines.make_engine(
-            profile,
+            self.profile,
             launch,
             fit,
             self.memory,
-            local_base=self._local_memory(program),
-            global_memory=self.memory_bytes,
-            allocations=self._allocations if recording is None else [(0, 1 << 46)],
+            local_base=local_base,
+            global_memory=self.heap.bytes,
+            allocations=self.heap.allocations if recording is None else engines.EVERYWHERE,
             bank=bank,
             threads=self._threads,
             pool=self._pool,
@@ -253,15 +300,19 @@ class Device:
             record=record is not None,
         )
         self.memory.begin_launch()
+        return engine
+
+    def _run(self, engine: engines.Engine, arrays: Mapping[str, DeviceArray], cycle_limit: int) -> Process:
+        """From launch to drain. Raises `KernelError` for what ends the kernel early."""
         begin = int(self.env.now)
-        yield self.env.timeout(profile.launch.launch_cycles)
+        yield self.env.timeout(self.profile.launch.launch_cycles)
         now = int(self.env.now)
         engine.start(now)
-        step = engines.step_cycles(profile)
-        while not engine.ended:
+        step = engines.step_cycles(self.profile)
+        while True:
             following = engine.step(now, now + step)
             if engine.error is not None:
-                raise error_of(engine, self._name_of(arrays))
+                raise error_of(engine, lambda address: place_of(arrays, address))
             if engine.ended:
                 break
             if following >= layout.NEVER:
@@ -270,20 +321,16 @@ class Device:
                 raise no_end_error(engine, cycle_limit)
             yield self.env.timeout(following - now)
             now = following
-        last = int(engine.blocks[:, 2].max())
-        end = last + profile.launch.drain_cycles
+        end = int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles
         yield self.env.timeout(max(0, end - int(self.env.now)))
-        if record is not None:
-            record.extend(engine.records)
-        result = self._result(engine, begin, end, order)
-        return Report(result, profile, fit, outputs=Outputs(arrays), launch=launch)
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:
         launch = engine.launch
         per_sm = np.array(engine.arrays.sm)
-        per_sm[:, layout_tick_columns()] //= layout.TICK
+        per_sm[:, Sm.L1_DATA :] //= layout.TICK
         blocks = engine.blocks.copy()
         blocks[:, 1:] -= begin
+        per_sm[:, Sm.ACTIVE] = active_cycles(blocks, len(per_sm))
         active = int(blocks[:, 2].max()) - int(blocks[:, 1].min())
         return LaunchResult(
             program=launch.program,
@@ -313,7 +360,7 @@ class Device:
         extents: dict[int, tuple[int, ...]] = {}
         for k, (param, value) in enumerate(zip(program.params, launch.args, strict=True)):
             if param.kind != "array":
-                if isinstance(value, np.ndarray | DeviceArray | OutputArray):
+                if isinstance(value, np.ndarray | DeviceArray | OutputArray) and value.ndim:
                     raise LaunchError(f"{program.name}: argument {param.name} is a scalar, got an array")
                 values.append(value)
                 continue
@@ -325,9 +372,11 @@ class Device:
                 raise LaunchError(
                     f"{program.name}: argument {param.name} has {param.ndim} dimensions, got {value.ndim}"
                 )
+            if isinstance(value, DeviceArray):
+                if value.heap is not self.heap:
+                    raise LaunchError(f"{program.name}: argument {param.name} lives on another device")
+                value.about_to_change()
             array = value if isinstance(value, DeviceArray) else self.array(value)
-            if array.device is not self:
-                raise LaunchError(f"{program.name}: argument {param.name} lives on another device")
             arrays[param.name] = array
             values.append(array.address)
             extents[k] = array.shape
@@ -337,7 +386,7 @@ class Device:
         self, launch: Launch, values: Any, extents: Mapping[int, tuple[int, ...]] | None = None
     ) -> npt.NDArray[np.uint8]:
         """Constant bank 0: launch dimensions and parameters."""
-        bank = np.zeros(engines.PARAM_BANK_BYTES, np.uint8)
+        bank = np.zeros(PARAM_BANK_BYTES, np.uint8)
         bank[0:12] = np.array(launch.block, np.int32).view(np.uint8)
         bank[12:24] = np.array(launch.grid, np.int32).view(np.uint8)
         if values:
@@ -350,31 +399,31 @@ class Device:
         """Byte offset of memory for all resident threads' local arrays; 0 if the program has none."""
         if program.local_bytes == 0:
             return 0
-        threads = self.profile.gpu.sm_count * layout.MAX_WARPS * 32
-        return self._reserve(threads * program.local_bytes)
-
-    def _name_of(self, arrays: Mapping[str, DeviceArray]) -> Any:
-        """A function from an address to the nearest array argument, for error messages."""
-        placed = sorted((a.address, name) for name, a in arrays.items())
-
-        def describe(address: int) -> tuple[str, int, DeviceArray] | None:
-            at = bisect.bisect_right([p for p, _ in placed], address) - 1
-            if at < 0:
-                at = 0
-            if not placed:
-                return None
-            name = placed[at][1]
-            array = arrays[name]
-            return name, (address - array.address) // array.dtype.itemsize, array
-
-        return describe
+        return self.heap.local_memory(self.profile.gpu.sm_count * layout.MAX_WARPS * WARP_SIZE * program.local_bytes)
 
 
-def layout_tick_columns() -> slice:
-    """The per-SM columns that the core counts in ticks."""
-    from sim.counters import Sm
+def active_cycles(blocks: npt.NDArray[np.int64], sms: int) -> npt.NDArray[np.int64]:
+    """Cycles in which each of `sms` SMs held a block; `blocks` as in `LaunchResult`."""
+    sm, start, end = blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))].T
+    shift = sm * (int(blocks[:, 2].max()) + 1)  # so that one SM's times lie behind those of the SM before
+    latest = np.maximum.accumulate(end + shift)
+    before = np.concatenate([[0], latest[:-1]])
+    held = np.maximum(end + shift - np.maximum(start + shift, before), 0)
+    return np.bincount(sm, held, sms).astype(np.int64)
 
-    return slice(Sm.L1_DATA, None)
+
+def place_of(arrays: Mapping[str, DeviceArray], address: int) -> Place | None:
+    """The array argument nearest to an address, for messages; None if there is none."""
+    if not arrays:
+        return None
+
+    def distance(name: str) -> int:
+        first = arrays[name].address
+        return max(first - address, address - (first + arrays[name].nbytes) + 1, 0)
+
+    name = min(arrays, key=distance)
+    array = arrays[name]
+    return Place(name, (address - array.address) // array.dtype.itemsize, array.shape)
 
 
 def simulate(

@@ -6,8 +6,9 @@ This is the only place where a profile's numbers turn into the core's integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from sim.core import chip, layout, sm
 from sim.core.execute import contexts
-from sim.core.layout import Dispatch, Requests, Shared, ticks
+from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
 from sim.counters import Inst, Stall
 from sim.isa import INSTRUCTION_BYTES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
 from sim.launch import Launch
@@ -27,7 +28,7 @@ from sim.program import Const, Program
 
 REQUESTS_PER_STEP = 1024  #: packets of one SM the memory system takes in a step; the rest waits for the next
 MAX_DEPENDENCES = 48
-PARAM_BANK_BYTES = 0x210 + 4096
+EVERYWHERE = ((-GLOBAL_BASE, 1 << 62),)  #: allocations for a trace, whose addresses may lie anywhere
 
 SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
 
@@ -168,6 +169,7 @@ def configuration(
         layout.C_ENTRIES: min(p.lsu.max_outstanding_requests, layout.MAX_ENTRIES),
         layout.C_HAS_CONTROL: int(program.has_control),
         layout.C_SHARED_BYTES: shared_bytes,
+        layout.C_SHARED_LIMIT: program.shared_static_bytes + launch.shared_bytes,
         layout.C_LOCAL_BYTES: program.local_bytes,
         layout.C_LOCAL_BASE: local_base,
         layout.C_BLOCK_X: launch.block[0],
@@ -189,12 +191,13 @@ def configuration(
     return cfg
 
 
-def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> Any:
+def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.recarray[Any, Any]:
     """Fresh state of all SMs; memory is taken only where it is used."""
     st = np.zeros(sms, layout.SM_RECORD).view(np.recarray)
     st.wake[:] = layout.NEVER
     st.sv[:, layout.SV_NEXT] = layout.NEVER
     st.sc[:, :, layout.SC_NEXT] = layout.NEVER
+    st.sc[:, :, layout.SC_LAST] = -1
     entries = int(cfg[layout.C_ENTRIES])
     st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
     st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
@@ -215,6 +218,7 @@ class Recording:
     replay_at: npt.NDArray[np.int64]
     replay_addr: npt.NDArray[np.int64]
     replay_addr_at: npt.NDArray[np.int64]
+    local_base: int = 0  #: where local memory was, as an offset in global memory
 
 
 NO_RECORDING = Recording(
@@ -223,6 +227,23 @@ NO_RECORDING = Recording(
     np.zeros((1, 2 * WARP_SIZE), np.int64),
     np.zeros(1, np.int64),
 )
+
+
+def silent() -> np.errstate:
+    """A GPU's arithmetic overflows and divides by zero without a word; so does it where it is not compiled."""
+    return np.errstate(all="ignore")
+
+
+def _run_sms(arrays: Any, shared: Shared, first: int, last: int, t0: int, t1: int) -> None:
+    with silent():
+        sm.run_sms(arrays, shared, first, last, t0, t1)
+
+
+def addressed(program: Program) -> npt.NDArray[np.bool_]:
+    """Instructions whose addresses a trace keeps: accesses of anything but the constant banks."""
+    code = program.decoded.code
+    access = np.isin(code[:, Col.OP], (Op.LD, Op.ST, Op.ATOM, Op.RED, Op.LDSM, Op.STSM, Op.LDGSTS))
+    return np.asarray(access & (code[:, Col.SPACE] != Space.CONSTANT))
 
 
 def thread_bounds(sms: int, threads: int) -> list[int]:
@@ -237,7 +258,7 @@ class Engine:
     profile: Profile
     launch: Launch
     memory: MemorySystem
-    arrays: Any  #: np.recarray, a `layout.SM_RECORD` an SM
+    arrays: np.recarray[Any, Any]  #: a `layout.SM_RECORD` an SM
     shared: Shared
     dispatch: Dispatch
     requests: Requests
@@ -245,6 +266,7 @@ class Engine:
     threads: int = 1
     pool: ThreadPoolExecutor | None = None
     records: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(default_factory=list)
+    """A trace's rows `[n, T_COLUMNS]` as one SM issued them, and addresses `[m, 64]` of those that have any."""
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
@@ -263,19 +285,20 @@ class Engine:
         """The bound phase: each SM on its own."""
         sms = len(self.arrays)
         if self.pool is None:
-            sm.run_sms(self.arrays, self.shared, 0, sms, t0, t1)
+            _run_sms(self.arrays, self.shared, 0, sms, t0, t1)
         else:
-            bounds = thread_bounds(sms, self.threads)
-            list(
-                self.pool.map(
-                    lambda k: sm.run_sms(self.arrays, self.shared, bounds[k], bounds[k + 1], t0, t1),
-                    range(self.threads),
-                )
-            )
+            bounds = pairwise(thread_bounds(sms, self.threads))
+            parts = [self.pool.submit(_run_sms, self.arrays, self.shared, a, b, t0, t1) for a, b in bounds]
+            try:
+                for part in parts:
+                    part.result()
+            finally:
+                wait(parts)  # no thread goes on alone, not even after Ctrl-C
 
     def exchange(self, t0: int, t1: int) -> None:
         """The weave phase: what the SMs sent meets in the memory system, in order of time; then new blocks."""
-        chip.commit(self.arrays, self.shared, t0, t1)
+        with silent():
+            chip.commit(self.arrays, self.shared, t0, t1)
         if chip.collect(self.arrays, self.requests, t1):
             self.memory.weave(self.requests, t0, t1)
             chip.deliver(self.arrays, self.shared, self.requests)
@@ -297,11 +320,25 @@ class Engine:
         bad = np.flatnonzero(self.arrays.er[:, layout.ER_CODE])
         return np.asarray(self.arrays.er[bad[0]]) if len(bad) else None
 
+    @cached_property
+    def _addressed(self) -> npt.NDArray[np.bool_]:
+        return addressed(self.launch.program)
+
     def _keep_records(self) -> None:
         for m in np.flatnonzero(self.arrays.sv[:, layout.SV_TRACE]):
             n = int(self.arrays.sv[m, layout.SV_TRACE])
-            self.records.append((self.shared.trace[m, :n].copy(), self.shared.trace_addr[m, :n].copy()))
+            rows = self.shared.trace[m, :n].copy()
+            pcs = rows[:, layout.T_PC]
+            kept = self._addressed[pcs] & (rows[:, layout.T_ON] != 0)
+            addresses = self.shared.trace_addr[m, :n][kept]
+            addresses[self.shared.code[pcs[kept], Col.OP] != Op.LDGSTS, WARP_SIZE:] = -1
+            self.records.append((rows, addresses))
             self.arrays.sv[m, layout.SV_TRACE] = 0
+
+
+def _other_banks(program: Program) -> dict[int, npt.NDArray[np.uint8]]:
+    """Constant banks that come with the program, filled up to whole 16-byte words."""
+    return {bank: np.frombuffer(data + bytes(-len(data) % 16), np.uint8) for bank, data in program.banks.items()}
 
 
 def make_engine(
@@ -334,7 +371,7 @@ def make_engine(
     )
     cfg[layout.C_RECORD] = int(record)
     cfg[layout.C_REPLAY] = int(recording is not None)
-    shared_rows = program.shared_row_values({0: bank})
+    shared_rows = program.shared_row_values({0: bank, **_other_banks(program)})
     rows = len(shared_rows) + slots * occupancy.warps_per_block * program.rows_per_warp
     registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
     registers[:, : len(shared_rows)] = shared_rows

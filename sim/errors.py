@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.core import layout
+from sim.counters import Stall
 from sim.program import Program
 
 if TYPE_CHECKING:
     from sim.engine import Engine
 
-Describe = Callable[[int], Any]
-SHOWN_WARPS = 8
+SHOWN_PLACES = 8
+
+
+class Place(NamedTuple):
+    """An address as a user knows it: the array argument nearest to it, and the element counted from its start."""
+
+    array: str
+    element: int
+    shape: tuple[int, ...]
+
+
+Describe = Callable[[int], Place | None]
 
 
 class KernelError(RuntimeError):
@@ -73,10 +84,15 @@ def error_of(engine: Engine, describe: Describe) -> KernelError:
     )
     what = program.instructions[pc].text
     if code == layout.ERROR_GLOBAL_BOUNDS:
-        return OutOfBoundsError(f"{what} of {width} bytes {_place(describe, address)}: out of bounds. {where}")
+        return OutOfBoundsError(
+            f"{what} of {width} bytes {_place(describe, address)}: out of bounds. {where}; "
+            "check the index, or keep threads without work away from it"
+        )
     if code == layout.ERROR_MISALIGNED:
+        in_global = address >= layout.GLOBAL_BASE // 2
+        place = _place(describe, address) if in_global else f"at byte {address} of shared or local memory"
         return MisalignedError(
-            f"{what} at address {address:#x}, which is not a multiple of its {width} bytes. {where}; "
+            f"{what} {place}: the address is not a multiple of its {width} bytes. {where}; "
             "use a narrower access or align the index"
         )
     if code == layout.ERROR_SHARED_BOUNDS:
@@ -97,31 +113,46 @@ def _place(describe: Describe, address: int) -> str:
     found = describe(address)
     if found is None:
         return f"at address {address:#x}"
-    name, element, array = found
-    shape = array.shape
-    if len(shape) > 1 and 0 <= element < array.size:
-        index = ", ".join(str(int(i)) for i in np.unravel_index(element, shape))
+    name, element, shape = found
+    if len(shape) > 1 and 0 <= element < np.prod(shape, dtype=np.int64):
+        at = f"{name}[{', '.join(str(int(i)) for i in np.unravel_index(element, shape))}]"
+    elif len(shape) > 1:
+        at = f"element {element} of {name}"
     else:
-        index = str(element)
-    return f"at {name}[{index}] (address {address:#x}), but {name} has shape {shape}"
+        at = f"{name}[{element}]"
+    return f"at {at} (address {address:#x}; {name} has shape {shape})"
 
 
 def waiting_warps(engine: Engine) -> str:
     """Which warps are where: a line a place, for kernels that hang."""
-    a, program = engine.arrays, engine.launch.program
-    places: dict[tuple[int, int], list[str]] = {}
+    a, program, subcores = engine.arrays, engine.launch.program, engine.profile.core.subcores
+    places: dict[tuple[int, str], list[str]] = {}
     for m, w in np.argwhere(a.ws[:, :, layout.W_STATE] == layout.W_LIVE):
-        subcores = engine.profile.core.subcores
-        pc, reason = int(a.ws[m, w, layout.W_PC]), int(a.why[m, w % subcores, w // subcores])
-        block = int(a.bs[m, a.ws[m, w, layout.W_SLOT], layout.B_ID])
-        places.setdefault((pc, reason), []).append(f"block {block} warp {int(a.ws[m, w, layout.W_INDEX])}")
-    from sim.counters import Stall
-
+        ws = a.ws[m, w]
+        block = int(a.bs[m, ws[layout.W_SLOT], layout.B_ID])
+        name = f"block {block_of(engine, block)} warp {int(ws[layout.W_INDEX])}"
+        if ws[layout.W_MASK]:
+            reason = Stall(int(a.why[m, w % subcores, w // subcores])).name.lower()
+            places.setdefault((int(ws[layout.W_PC]), reason), []).append(name)
+        for pc, mask, wait in a.sp[m, w, : ws[layout.W_SPLITS]]:
+            lanes = f"{name} lanes {int(mask):#010x}"
+            places.setdefault((int(pc) - (wait != layout.SP_RUNNABLE), _waits_for(int(wait))), []).append(lanes)
     lines = []
-    for (pc, reason), warps in sorted(places.items())[:SHOWN_WARPS]:
+    for (pc, reason), warps in sorted(places.items())[:SHOWN_PLACES]:
         few = ", ".join(warps[:3]) + (f" and {len(warps) - 3} more" if len(warps) > 3 else "")
-        lines.append(f"  {source_of(program, pc)} ({Stall(reason).name.lower()}): {few}")
+        lines.append(f"  {source_of(program, pc)} ({reason}): {few}")
+    if len(places) > SHOWN_PLACES:
+        lines.append(f"  and {len(places) - SHOWN_PLACES} places more")
     return "\n".join(lines)
+
+
+def _waits_for(wait: int) -> str:
+    """What SP_WAIT says, in words."""
+    if wait == layout.SP_RUNNABLE:
+        return "diverged, waits for its turn"
+    if wait < layout.SP_AT_BARRIER:
+        return "waits for the warp's other lanes"
+    return "block's barrier" if wait < layout.SP_AT_WARPSYNC else "syncwarp"
 
 
 def deadlock_error(engine: Engine) -> DeadlockError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -149,8 +150,25 @@ def pack_params(program: Program, values: Sequence[int | float | Any], extents: 
 def _param_bytes(program: Program, param: Param, value: Any) -> bytes:
     if param.kind == "array":
         return np.uint64(value).tobytes()
+    what = f"{program.name}: argument {param.name}={value!r}"
+    unfit = LaunchError(f"{what} does not fit {param.dtype}")
+    number = value[()] if isinstance(value, np.ndarray) else value  # of an array of no dimensions
+    try:
+        if isinstance(number, str | bytes):
+            raise TypeError
+        wide = int(number) if isinstance(number, int | np.integer) else float(number)
+        exact = float(wide)
+    except (TypeError, ValueError):
+        raise LaunchError(f"{what} is not a number; {param.dtype} is needed") from None
+    except OverflowError:
+        raise unfit from None
     if param.dtype.kind in "iu":
         limits = np.iinfo(param.dtype)
-        if not limits.min <= int(value) <= limits.max or int(value) != value:
-            raise LaunchError(f"{program.name}: argument {param.name}={value!r} does not fit {param.dtype}")
-    return np.asarray(value).astype(param.dtype).tobytes()
+        if math.isnan(exact) or not limits.min <= wide <= limits.max or int(wide) != wide:
+            raise unfit
+        return np.asarray(int(wide)).astype(param.dtype).tobytes()
+    with np.errstate(over="ignore"):
+        stored = np.float64(exact).astype(param.dtype)
+    if math.isfinite(exact) and not math.isfinite(float(stored)):
+        raise unfit
+    return stored.tobytes()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from sim import isa
 from sim.core import layout
-from sim.engine import Recording
-from sim.launch import Dim3, Launch
+from sim.engine import Recording, addressed
+from sim.launch import Dim3, Launch, LaunchError, dim3
 from sim.program import Const, Imm, Instruction, Operand, Program, Reg, SourceLine, UReg
+from sim.program_checks import ProgramError, check_program
 
 if TYPE_CHECKING:
     from sim.device import Device
@@ -29,28 +30,38 @@ if TYPE_CHECKING:
     from sim.report import Report
 
 FORMAT = 1
-MEMORY_OPS = (isa.Op.LD, isa.Op.ST, isa.Op.ATOM, isa.Op.RED, isa.Op.LDSM, isa.Op.STSM, isa.Op.LDGSTS)
+COLUMNS = {
+    "pc": np.int32,
+    "block": np.int32,
+    "warp": np.int32,
+    "active": np.uint32,
+    "on": np.uint32,
+    "address": np.int64,
+}
 
 
 class TraceError(ValueError):
     """A trace that is damaged or does not fit together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What the warps of one launch issued, block by block and warp by warp, in order.
 
-    `block`, `warp`, `pc` int32, `active`, `on` uint32 (lanes that were active; lanes
-    whose guard was true): a row a warp instruction. `address` int64 `[m, 64]`: lanes'
-    byte addresses of the k-th memory instruction in the first 32 columns (shared
-    memory: offsets in the block's; an asynchronous copy has its global addresses in
-    the last 32, -1 where a lane copies zeros).
+    `block` (linear), `warp` (in its block), `pc` int32, `active`, `on` uint32 (lanes that
+    were active; those of them whose guard was true): a row a warp instruction. `address`
+    int64 `[m, 64]`: lanes' byte addresses of the k-th row that `is_memory` in the first 32
+    columns (shared and local memory: offsets in the block's or thread's); an asynchronous
+    copy has its global addresses in the last 32, -1 where a lane copies zeros. Addresses
+    of lanes that are not on mean nothing.
+
+    Raises `TraceError`, when made, loaded or edited, for columns that do not fit together.
     """
 
     program: Program
     grid: Dim3
     threads: Dim3
-    shared_bytes: int
+    shared_bytes: int  #: dynamic
     block: npt.NDArray[np.int32]
     warp: npt.NDArray[np.int32]
     pc: npt.NDArray[np.int32]
@@ -58,38 +69,83 @@ class Trace:
     on: npt.NDArray[np.uint32]
     address: npt.NDArray[np.int64]
     gpu: str = ""  #: profile it was recorded on
+    local_base: int = 0  #: where threads' local memory was, from the start of global memory
+    report: Report | None = field(default=None, repr=False)  #: of the recorded run; not kept in files and edits
 
     def __post_init__(self) -> None:
-        n = len(self.pc)
-        for name in ("block", "warp", "active", "on"):
-            if len(getattr(self, name)) != n:
-                raise TraceError(
-                    f"trace of {self.program.name}: {name} has {len(getattr(self, name))} rows, pc has {n}"
-                )
-        if n and not (0 <= int(self.pc.min()) and int(self.pc.max()) < len(self.program.instructions)):
-            raise TraceError(
-                f"trace of {self.program.name}: pc must lie in 0..{len(self.program.instructions) - 1}, "
-                f"found {int(self.pc.min())}..{int(self.pc.max())}"
-            )
+        try:
+            check_program(self.program)
+            for name in ("grid", "threads"):
+                object.__setattr__(self, name, dim3(getattr(self, name), name))
+        except (ProgramError, LaunchError) as problem:
+            raise self._error(str(problem)) from None
+        for name, dtype in COLUMNS.items():
+            object.__setattr__(self, name, self._column(name, dtype))
+        bad = _first_bad(
+            (self.pc < 0) | (self.pc >= len(self.program.instructions)),
+            (self.block < 0) | (self.block >= self.blocks),
+            (self.warp < 0) | (self.warp >= self.warps),
+            self.active == 0,
+            (self.on & ~self.active) != 0,
+        )
+        if bad is not None:
+            row, which = bad
+            why = (
+                f"pc={self.pc[row]} lies outside the program's {len(self.program.instructions)} instructions",
+                f"block={self.block[row]} lies outside the grid's {self.blocks} blocks",
+                f"warp={self.warp[row]} lies outside the block's {self.warps} warps",
+                "active is empty: an instruction has at least one lane",
+                f"on={self.on[row]:#x} has lanes that are not in active={self.active[row]:#x}",
+            )[which]
+            raise self._error(f"row {row}: {why}")
+        if (np.diff(self._warp_number()) < 0).any():
+            raise self._error("rows must be sorted by block, then warp")
         memory = int(self.is_memory.sum())
-        if self.address.shape != (memory, 64):
-            raise TraceError(
-                f"trace of {self.program.name}: {memory} memory instructions need address of shape ({memory}, 64), "
-                f"found {self.address.shape}"
+        if self.address.shape != (memory, 2 * isa.WARP_SIZE):
+            raise self._error(
+                f"{memory} memory instructions need address of shape ({memory}, 64), found {self.address.shape}"
             )
-        key = self.block.astype(np.int64) * 64 + self.warp
-        if n and (np.diff(key) < 0).any():
-            raise TraceError(f"trace of {self.program.name}: rows must be sorted by block, then warp")
+
+    def _error(self, what: str) -> TraceError:
+        return TraceError(f"trace of {self.program.name}: {what}")
+
+    def _column(self, name: str, dtype: Any) -> npt.NDArray[Any]:
+        """A column as an array of its type; refuses what would change a value."""
+        given = np.asarray(getattr(self, name))
+        dimensions = 2 if name == "address" else 1
+        if given.ndim != dimensions or given.dtype.kind not in "iu":
+            raise self._error(f"{name} must be integers, {dimensions}-D, found {given.dtype} of shape {given.shape}")
+        if dimensions == 1 and len(given) != len(self.pc):
+            raise self._error(f"{name} has {len(given)} rows, pc has {len(self.pc)}")
+        made = np.ascontiguousarray(given.astype(dtype))
+        if (made != given).any():
+            raise self._error(f"{name} has values that do not fit {np.dtype(dtype)}")
+        return made
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        x, y, z = self.grid
+        return x * y * z
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        x, y, z = self.threads
+        return -(-x * y * z // isa.WARP_SIZE)
+
+    def _warp_number(self) -> npt.NDArray[np.int64]:
+        """A row's warp, counted over the grid."""
+        return self.block.astype(np.int64) * self.warps + self.warp
 
     @property
     def is_memory(self) -> npt.NDArray[np.bool_]:
-        """Rows that have addresses: memory instructions with a lane switched on."""
-        ops = np.array([i.op in MEMORY_OPS for i in self.program.instructions], bool)
-        return ops[self.pc] & (self.on != 0)
+        """Rows that have addresses: accesses of global, shared or local memory with a lane switched on."""
+        return np.asarray(addressed(self.program)[self.pc] & (self.on != 0))
 
-    def edit(self, **columns: Any) -> Trace:
+    def edit(self, **changes: Any) -> Trace:
         """A copy with other columns (NumPy arrays) or fields."""
-        return replace(self, **columns)
+        return replace(self, **{"report": None, **changes})
 
     # --- files
 
@@ -102,6 +158,7 @@ class Trace:
             "threads": self.threads,
             "shared_bytes": self.shared_bytes,
             "gpu": self.gpu,
+            "local_base": self.local_base,
             "program": _program_to_json(self.program),
         }
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".npz")
@@ -110,12 +167,7 @@ class Trace:
                 np.savez_compressed(
                     out,
                     head=np.frombuffer(json.dumps(head).encode(), np.uint8),
-                    block=self.block,
-                    warp=self.warp,
-                    pc=self.pc,
-                    active=self.active,
-                    on=self.on,
-                    address=self.address,
+                    **{column: getattr(self, column) for column in COLUMNS},
                 )
             Path(name).replace(target)
         except BaseException:
@@ -124,45 +176,50 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read what `save` wrote. Raises `TraceError` for a damaged file, `FileNotFoundError` for none."""
-        try:
-            with np.load(path, allow_pickle=False) as data:
-                head = json.loads(data["head"].tobytes())
-                if head["format"] != FORMAT:
-                    raise TraceError(f"{path}: trace format {head['format']}; this version reads format {FORMAT}")
-                return cls(
-                    program=_program_from_json(head["program"]),
-                    grid=tuple(head["grid"]),
-                    threads=tuple(head["threads"]),
-                    shared_bytes=head["shared_bytes"],
-                    gpu=head["gpu"],
-                    **{k: data[k] for k in ("block", "warp", "pc", "active", "on", "address")},
-                )
-        except FileNotFoundError:
-            raise
-        except TraceError:
-            raise
-        except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-            raise TraceError(f"{path}: not a whole trace file ({problem}); record it again") from problem
+        """Read what `save` wrote. Raises `TraceError` for a damaged file, `OSError` for one that cannot be opened."""
+        with open(path, "rb") as file:
+            try:
+                with np.load(file, allow_pickle=False) as data:
+                    return cls._of(data)
+            except TraceError as problem:
+                raise TraceError(f"{path}: {problem}") from None
+            except Exception as problem:  # whatever zip, zlib, NumPy and JSON raise at damaged bytes
+                raise TraceError(
+                    f"{path}: not a whole trace file ({type(problem).__name__}: {problem}); record it again"
+                ) from problem
+
+    @classmethod
+    def _of(cls, data: Mapping[str, npt.NDArray[Any]]) -> Trace:
+        head = json.loads(data["head"].tobytes())
+        if head["format"] != FORMAT:
+            raise TraceError(f"trace format {head['format']}; this version reads format {FORMAT}")
+        return cls(
+            program=_program_from_json(head["program"]),
+            grid=tuple(head["grid"]),
+            threads=tuple(head["threads"]),
+            shared_bytes=int(head["shared_bytes"]),
+            gpu=str(head["gpu"]),
+            local_base=int(head["local_base"]),
+            pc=data["pc"],
+            block=data["block"],
+            warp=data["warp"],
+            active=data["active"],
+            on=data["on"],
+            address=data["address"],
+        )
 
     # --- replay
 
     def recording(self) -> Recording:
         """The trace as the core replays it. Raises `TraceError` if a warp of the grid has no instruction."""
-        x, y, z = self.grid
-        blocks = x * y * z
-        a, b, c = self.threads
-        warps = -(-(a * b * c) // 32)
-        key = self.block.astype(np.int64) * warps + self.warp
-        counts = np.bincount(key, minlength=blocks * warps)
-        if len(counts) != blocks * warps or (counts == 0).any():
-            bad = int(np.argmin(counts)) if len(counts) == blocks * warps else len(counts) - 1
-            raise TraceError(
-                f"trace of {self.program.name}: block {bad // warps} warp {bad % warps} does not match the grid "
-                f"of {blocks} blocks of {warps} warps: each needs at least one instruction"
+        counts = np.bincount(self._warp_number(), minlength=self.blocks * self.warps)
+        if (counts == 0).any():
+            missing = int(np.argmin(counts))
+            raise self._error(
+                f"block {missing // self.warps} warp {missing % self.warps} has no rows; "
+                f"each of the {self.warps} warps of {self.blocks} blocks needs at least one instruction"
             )
-        n = len(self.pc)
-        replay = np.zeros((n, layout.T_COLUMNS), np.int64)
+        replay = np.zeros((len(self.pc), layout.T_COLUMNS), np.int64)
         replay[:, layout.T_BLOCK] = self.block
         replay[:, layout.T_WARP] = self.warp
         replay[:, layout.T_PC] = self.pc
@@ -170,31 +227,38 @@ class Trace:
         replay[:, layout.T_ON] = self.on
         memory = self.is_memory
         at = np.where(memory, np.cumsum(memory) - 1, -1)
-        address = self.address if len(self.address) else np.zeros((1, 64), np.int64)
-        return Recording(replay, np.concatenate([[0], np.cumsum(counts)]), address, at)
+        address = self.address if len(self.address) else np.zeros((1, 2 * isa.WARP_SIZE), np.int64)
+        return Recording(replay, np.concatenate([[0], np.cumsum(counts)]), address, at, self.local_base)
+
+
+def _first_bad(*columns: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """The first row in which one of the columns is true, and which; None if there is none."""
+    table = np.stack(columns, axis=1)
+    row = int(table.any(axis=1).argmax()) if len(table) else 0
+    return (row, int(table[row].argmax())) if len(table) and table[row].any() else None
 
 
 def record(work: Launch | Program, *args: Any, gpu: str | Profile = "h200", **options: Any) -> Trace:
     """Run a launch (or a program with grid, block and arguments) on cold caches and return its trace.
 
-    A replay on the same profile takes as many cycles as `sim.simulate` of the launch.
+    The report of the run is the trace's `report`. Options as in `sim.simulate`; the
+    caches are empty before the run.
     """
     from sim.device import Device
 
     device = Device(gpu)
     rows: list[Any] = []
-    launch = device.launch(work, *args, flush=True, record=rows, **options).launch
-    assert launch is not None  # the device's reports know their launch
-    return _trace_of(launch, rows, device.profile.name)
+    report = device.launch(work, *args, flush=True, record=rows, **options)
+    return _trace_of(report, rows, device)
 
 
-def _trace_of(launch: Launch, rows: list[Any], gpu: str) -> Trace:
+def _trace_of(report: Report, rows: list[Any], device: Device) -> Trace:
     """Sort the records of all steps by block and warp."""
-    table = np.concatenate([r for r, _ in rows]) if rows else np.zeros((0, layout.T_COLUMNS), np.int64)
-    ops = np.array([i.op in MEMORY_OPS for i in launch.program.instructions], bool)
-    kept = [addr[ops[t[:, layout.T_PC]] & (t[:, layout.T_ON] != 0)] for t, addr in rows]
-    address = np.concatenate(kept) if kept else np.zeros((0, 64), np.int64)
-    memory = ops[table[:, layout.T_PC]] & (table[:, layout.T_ON] != 0)
+    launch = report.launch
+    assert launch is not None
+    table = np.concatenate([r for r, _ in rows])
+    address = np.concatenate([a for _, a in rows])
+    memory = addressed(launch.program)[table[:, layout.T_PC]] & (table[:, layout.T_ON] != 0)
     order = np.lexsort((np.arange(len(table)), table[:, layout.T_WARP], table[:, layout.T_BLOCK]))
     row_of = np.cumsum(memory) - 1
     return Trace(
@@ -208,7 +272,9 @@ def _trace_of(launch: Launch, rows: list[Any], gpu: str) -> Trace:
         active=table[order, layout.T_ACTIVE].astype(np.uint32),
         on=table[order, layout.T_ON].astype(np.uint32),
         address=address[row_of[order][memory[order]]],
-        gpu=gpu,
+        gpu=device.profile.name,
+        local_base=device.heap.local_offset if launch.program.local_bytes else 0,
+        report=report,
     )
 
 

@@ -150,7 +150,7 @@ def test_a_barrier_that_some_threads_never_reach() -> None:
 
 
 def test_a_kernel_that_runs_too_long_says_where_its_warps_are() -> None:
-    with pytest.raises(CycleLimitError, match="block 0 warp 0"):
+    with pytest.raises(CycleLimitError, match=r"block \(0, 0, 0\) warp 0"):
         sim.simulate(memory.copy(1024), gpu="h200", cycle_limit=10)
 
 

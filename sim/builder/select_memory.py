@@ -258,7 +258,7 @@ def _barrier(s: Selector, v: Value, dst: Any) -> None:
 def _warpsync(s: Selector, v: Value, dst: Any) -> None:
     mask = v.attr & 0xFFFFFFFF
     if mask == 0xFFFFFFFF:
-        s.put(Machine(Op.NOP, TimingClass.CONTROL, "NOP"))
+        s.put(Machine(Op.WARPSYNC, TimingClass.CONTROL, "WARPSYNC.ALL"))
     else:
         s.put(Machine(Op.WARPSYNC, TimingClass.CONTROL, "WARPSYNC", a=Imm(mask), na=1))
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim._jit import inner
-from sim.core.access import popcount
-from sim.core.control import arrived_at, converge, leave, put_aside, take_runnable
+from sim.core.access import lowest_lane, popcount
+from sim.core.control import (
+    arrived_at,
+    drop_part,
+    forget,
+    join,
+    leave,
+    meet,
+    put_aside,
+    slot_of,
+    take_runnable,
+)
 from sim.core.execute import execute
 from sim.core.layout import (
     B_ID,
@@ -44,6 +56,8 @@ from sim.core.layout import (
     SC_NEXT,
     SC_PIPES,
     SP_AT_BARRIER,
+    SP_AT_WARPSYNC,
+    SP_MASK,
     SP_RUNNABLE,
     SP_WAIT,
     SV_BARRIER_FREE,
@@ -62,6 +76,7 @@ from sim.core.layout import (
     TICK,
     W_DRAIN,
     W_DRAINING,
+    W_EXITED,
     W_INDEX,
     W_LINE,
     W_LIVE,
@@ -75,9 +90,10 @@ from sim.core.layout import (
     W_STATE,
     W_TRACE,
 )
-from sim.core.memory_issue import issue_memory, pass_shared_stage
+from sim.core.memory_issue import fail, issue_memory, pass_shared_stage
+from sim.core.operands import row_of
 from sim.counters import Inst, Sm, Stall
-from sim.isa import Col, Op, Pipe, Space
+from sim.isa import FULL_MASK, Col, Op, Pipe, Space
 
 SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
 DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
@@ -94,7 +110,7 @@ LSU = int(Pipe.LSU)
 CONSTANT_SPACE = int(Space.CONSTANT)
 COL_OP, COL_CLASS, COL_GUARD, COL_D, COL_ND = int(Col.OP), int(Col.CLASS), int(Col.GUARD), int(Col.D), int(Col.ND)
 COL_PD, COL_PE, COL_X, COL_Y, COL_SPACE = int(Col.PD), int(Col.PE), int(Col.X), int(Col.Y), int(Col.SPACE)
-COL_STALL, COL_WBAR = int(Col.STALL), int(Col.WBAR)
+COL_STALL, COL_WBAR, COL_A, COL_NB = int(Col.STALL), int(Col.WBAR), int(Col.A), int(Col.NB)
 OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), int(Op.BSYNC)
 OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
 OP_NANOSLEEP, OP_NOP, OP_S2R = int(Op.NANOSLEEP), int(Op.NOP), int(Op.S2R)
@@ -107,6 +123,7 @@ OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
 )
 FIRST_CONTROL = 160
 PT = 7
+NAP_CYCLES = 32  # NANOSLEEP promises nothing but an upper bound
 
 
 @inner(inline="always")
@@ -163,6 +180,20 @@ def context(a, s, m, w, t):
 
 
 @inner
+def may_go_on(a, s, m, w):
+    """Whether a warp that sleeps at a block's barrier has lanes that need not wait any longer.
+
+    A replayed warp goes on with the lanes of its next record, unless one of them still waits.
+    """
+    if not s.cfg[C_REPLAY]:
+        return arrived_at(a, m, w, SP_RUNNABLE) != 0
+    lanes = 0
+    for k in range(a.ws[w, W_SPLITS]):
+        lanes |= a.sp[w, k, SP_MASK]
+    return lanes & s.replay[a.ws[w, W_TRACE], T_ACTIVE] == 0
+
+
+@inner
 def release(a, s, m, b, barrier, time):
     """All threads of block slot `b` have arrived at `barrier`: its warps go on at `time`."""
     ws, subcores = a.ws, s.cfg[C_SUBCORES]
@@ -171,14 +202,21 @@ def release(a, s, m, b, barrier, time):
         w = b * s.cfg[C_WARPS] + i
         if ws[w, W_STATE] != W_LIVE:
             continue
-        for k in range(ws[w, W_SPLITS]):
+        for k in range(ws[w, W_SPLITS] - 1, -1, -1):
             if a.sp[w, k, SP_WAIT] == SP_AT_BARRIER + barrier:
-                a.sp[w, k, SP_WAIT] = SP_RUNNABLE
-        if ws[w, W_MASK] == 0 and arrived_at(a, m, w, SP_RUNNABLE):
+                if s.cfg[C_REPLAY]:
+                    drop_part(a, m, w, k)
+                else:
+                    a.sp[w, k, SP_WAIT] = SP_RUNNABLE
+        if ws[w, W_MASK] == 0 and may_go_on(a, s, m, w):
             sub, slot = w % subcores, w // subcores
             s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += time - ws[w, W_SINCE]
             ws[w, W_SINCE] = time
-            take_runnable(a, m, w)
+            if s.cfg[C_REPLAY]:
+                ws[w, W_MASK] = s.replay[ws[w, W_TRACE], T_ACTIVE]
+                ws[w, W_PC] = s.replay[ws[w, W_TRACE], T_PC]
+            else:
+                take_runnable(a, m, w)
             a.wake[sub, slot] = time
             a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], time)
 
@@ -189,24 +227,32 @@ def check_barriers(a, s, m, b, t):
     for barrier in range(16):
         arrived = a.br[b, barrier, BR_ARRIVED]
         if arrived > 0 and arrived >= a.bs[b, B_THREADS]:
-            release(a, s, m, b, barrier, max(t, a.br[b, barrier, BR_LAST]) + s.cfg[C_BARRIER_BASE] // TICK)
+            cycles = (s.cfg[C_BARRIER_BASE] + TICK // 2) // TICK
+            release(a, s, m, b, barrier, max(t, a.br[b, barrier, BR_LAST]) + cycles)
 
 
 @inner
-def arrive(a, s, m, sub, slot, w, pc, lanes, t):
-    """BAR.SYNC of the running part; the barrier unit takes one arrival every C_BARRIER_STEP ticks."""
-    ws = a.ws
-    b = ws[w, W_SLOT]
+def arrive(a, s, m, w, pc, lanes, t):
+    """BAR.SYNC of `lanes`, which wait from now; the barrier unit takes one arrival every C_BARRIER_STEP ticks."""
+    b = a.ws[w, W_SLOT]
     barrier = s.code[pc, COL_Y]
     start = max(t * TICK, a.sv[SV_BARRIER_FREE])
     a.sv[SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
     a.br[b, barrier, BR_LAST] = start // TICK
     a.br[b, barrier, BR_ARRIVED] += popcount(lanes)
     put_aside(a, m, w, pc + 1, lanes, SP_AT_BARRIER + barrier)
-    if not take_runnable(a, m, w):
+
+
+@inner
+def synchronise(a, s, m, sub, slot, w, pc, lanes, t):
+    """BAR.SYNC of `lanes` at `pc`; the warp goes on with its other lanes, if it has any that can."""
+    ws = a.ws
+    arrive(a, s, m, w, pc, lanes, t)
+    ws[w, W_MASK] &= ~lanes
+    if ws[w, W_MASK] == 0 and not take_runnable(a, m, w):
         ws[w, W_PC] = pc
         sleep(a, m, sub, slot, w, BARRIER)
-    check_barriers(a, s, m, b, t)
+    check_barriers(a, s, m, ws[w, W_SLOT], t)
 
 
 @inner(inline="always")
@@ -214,6 +260,13 @@ def sleep(a, m, sub, slot, w, reason):
     """The warp waits for an event that other warps bring."""
     a.why[sub, slot] = reason
     a.wake[sub, slot] = NEVER
+
+
+@inner(inline="always")
+def nap(a, sub, slot, t):
+    """NANOSLEEP: the warp looks again after a while of its choice; here the shortest."""
+    a.why[sub, slot] = SLEEPING
+    a.wake[sub, slot] = t + NAP_CYCLES
 
 
 @inner
@@ -242,7 +295,16 @@ def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
 
 
 @inner
-def issue_control(a, s, m, sub, slot, w, pc, active, on, t):
+def warpsync_mask(s, m, pc, base, lanes):
+    """The lanes that a WARPSYNC waits for: its operand, in the first lane that executes it; all without one."""
+    operand = s.code[pc, COL_A]
+    if operand == -1:
+        return FULL_MASK
+    return np.int64(s.U[m, row_of(operand, base), lowest_lane(lanes)])
+
+
+@inner
+def issue_control(a, s, m, sub, slot, w, pc, base, active, on, t):
     """Branches, convergence, barriers, exit: sets the warp's next instruction."""
     ws = a.ws
     op = s.code[pc, COL_OP]
@@ -259,46 +321,54 @@ def issue_control(a, s, m, sub, slot, w, pc, active, on, t):
         if on != 0:
             exit_lanes(a, s, m, sub, slot, w, pc, on, t)
     elif op == OP_BSSY:
-        a.cb[w, s.code[pc, COL_X]] = active
-    elif op == OP_BSYNC:
-        if on != 0 and not converge(a, m, w, s.code[pc, COL_X], pc):
-            ws[w, W_PC] = pc
-            sleep(a, m, sub, slot, w, BARRIER)
-    elif op == OP_BREAK:
-        a.cb[w, s.code[pc, COL_X]] &= ~on
-    elif op == OP_BAR:
         if on != 0:
-            arrive(a, s, m, sub, slot, w, pc, on, t)
+            join(a, m, w, s.code[pc, COL_X], on)
+    elif op == OP_BSYNC or op == OP_WARPSYNC:
+        if on != 0:
+            if op == OP_BSYNC:
+                wait = slot_of(a, m, w, s.code[pc, COL_X], on)
+            else:
+                wait = SP_AT_WARPSYNC + warpsync_mask(s, m, pc, base, on)
+            if not meet(a, m, w, wait, on, pc + 1):
+                ws[w, W_PC] = pc
+                sleep(a, m, sub, slot, w, BARRIER)
+    elif op == OP_BREAK:
+        if on != 0:
+            forget(a, m, w, s.code[pc, COL_X], on)
+    elif op == OP_BAR and s.code[pc, COL_X] == 0 and s.code[pc, COL_NB] == 0:
+        if on != 0:
+            synchronise(a, s, m, sub, slot, w, pc, on, t)
     elif op == OP_NANOSLEEP:
-        ws[w, W_REDIRECT] = t + 32
-    elif op != OP_WARPSYNC and op != OP_YIELD:
+        nap(a, sub, slot, t)
+    elif op != OP_YIELD:
         a.er[ER_CODE] = ERROR_UNKNOWN_OPCODE
 
 
 @inner
-def replay_control(a, s, m, sub, slot, w, pc, on, t):
-    """Control flow of a recorded warp: the record says where it goes; barriers and the end still count."""
+def replay_control(a, s, m, sub, slot, w, pc, active, on, t):
+    """Control flow of a recorded warp: its next record says where it goes; barriers and the end still count."""
     ws = a.ws
     b = ws[w, W_SLOT]
     op = s.code[pc, COL_OP]
-    following = ws[w, W_TRACE]
-    warp = a.bs[b, B_ID] * s.cfg[C_WARPS] + ws[w, W_INDEX]
-    ended = following >= s.replay_at[warp + 1]
     if op == OP_EXIT:
-        a.bs[b, B_THREADS] -= popcount(on)
-    if ended:
-        finish(a, s, m, sub, slot, w, pc, t)
+        a.bs[b, B_THREADS] -= popcount(on & ~ws[w, W_EXITED])
+        ws[w, W_EXITED] |= on
     elif op == OP_BAR and on != 0:
-        start = max(t * TICK, a.sv[SV_BARRIER_FREE])
-        a.sv[SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
-        barrier = s.code[pc, COL_Y]
-        a.br[b, barrier, BR_LAST] = start // TICK
-        a.br[b, barrier, BR_ARRIVED] += popcount(on)
-        if s.replay[following, T_PC] == pc + 1:
-            put_aside(a, m, w, pc + 1, on, SP_AT_BARRIER + barrier)
-            ws[w, W_MASK] = 0
-            ws[w, W_PC] = pc
-            sleep(a, m, sub, slot, w, BARRIER)
+        arrive(a, s, m, w, pc, on, t)
+    elif op == OP_BRA and on != 0 and on != active:
+        s.inst[a.sv[SV_GROUP], pc, BRANCHES_DIVERGENT] += 1
+    elif op == OP_NANOSLEEP:
+        nap(a, sub, slot, t)
+    warp = a.bs[b, B_ID] * s.cfg[C_WARPS] + ws[w, W_INDEX]
+    if ws[w, W_TRACE] >= s.replay_at[warp + 1]:
+        a.bs[b, B_THREADS] -= popcount(FULL_MASK & ~ws[w, W_EXITED])  # also lanes whose exit was not recorded
+        finish(a, s, m, sub, slot, w, pc, t)
+        check_barriers(a, s, m, b, t)
+        return
+    if not may_go_on(a, s, m, w):
+        ws[w, W_MASK] = 0
+        ws[w, W_PC] = pc
+        sleep(a, m, sub, slot, w, BARRIER)
     if op == OP_EXIT or op == OP_BAR:
         check_barriers(a, s, m, b, t)
 
@@ -352,7 +422,7 @@ def issue(a, s, m, sub, slot, w, t, t1):
         take_pipe(a, s, m, sub, cls, t)
     if op >= FIRST_CONTROL:
         if not replay:
-            issue_control(a, s, m, sub, slot, w, pc, active, on, t)
+            issue_control(a, s, m, sub, slot, w, pc, base, active, on, t)
     elif op >= OP_LD and op <= OP_CCTL:
         issue_memory(a, s, m, sub, w, pc, base, on, t)
         if a.er[ER_CODE] != 0:
@@ -369,9 +439,11 @@ def issue(a, s, m, sub, slot, w, t, t1):
         results_at(a, s, m, w, pc, t, time, s.tc[cls, TC_REASON])
         ws[w, W_PC] = pc + 1
     if replay:
-        replay_control(a, s, m, sub, slot, w, pc, on, t)
+        replay_control(a, s, m, sub, slot, w, pc, active, on, t)
         if ws[w, W_STATE] == W_LIVE and a.wake[sub, slot] != NEVER:
             ws[w, W_PC] = s.replay[ws[w, W_TRACE], T_PC]
     if ws[w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
         ws[w, W_REDIRECT] = t + cfg[C_BRANCH]
         ws[w, W_LINE] = -1 if ws[w, W_PC] != pc else ws[w, W_LINE]
+    if a.er[ER_CODE] != 0:
+        fail(a, s, m, w, pc, a.er[ER_CODE], lowest_lane(active), 0, 0)

@@ -30,6 +30,7 @@ MAX_CONSTANT_LINES = 256
 MAX_SHARED_BYTES = 256 * 1024
 READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
+FOREIGN_SLOTS = 8  #: further slots of convergence barriers, for parts that join one whose slot others hold
 MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
 
 # --- per warp: ws[warps, W_COLUMNS]
@@ -58,7 +59,8 @@ NOT_READY, DRAINING = -1, -2  #: `need` of a warp slot that still waits for some
 # --- split table: sp[warps, MAX_SPLITS, SP_COLUMNS]
 SP_PC, SP_MASK, SP_WAIT = range(3)
 SP_COLUMNS = 3
-SP_RUNNABLE, SP_AT_BARRIER = -1, 16  # SP_WAIT: runnable; a convergence barrier 0..15; the block's barrier
+# SP_WAIT: runnable; a slot of a convergence barrier, 0..23; + number of the block's barrier; + mask of a WARPSYNC
+SP_RUNNABLE, SP_AT_BARRIER, SP_AT_WARPSYNC = -1, 32, 64
 
 # --- control-bit barriers: sb[warps, 6, SB_COLUMNS]
 SB_PENDING, SB_TIME, SB_REASON = range(3)
@@ -93,8 +95,7 @@ SC_COLUMNS = 32
 # --- per SM: sv[SV_COLUMNS]
 (
     SV_LSU_FREE,  # shared stage, ticks
-    SV_BARRIER_FREE,  # barrier unit, cycles
-    SV_WARPS,  # resident warps
+    SV_BARRIER_FREE,  # barrier unit, ticks
     SV_PACKETS,  # packets ever queued
     SV_SENT,  # packets ever taken by the memory system
     SV_FREE_ENTRY,  # head of the free list
@@ -105,13 +106,12 @@ SC_COLUMNS = 32
     SV_STRONG_DONE,
     SV_TRACE,  # records made in this step
     SV_EVENTS,  # blocks that ended in this step
-    SV_ACTIVE_SINCE,
     SV_NODES,  # waiter nodes in use
     SV_NEXT,  # earliest cycle at which anything can happen here
     SV_LAST_PACKET,
     SV_GROUP,  # which of the tables of counts it adds to: one for the SMs that a thread steps
-) = range(18)
-SV_COLUMNS = 18
+) = range(16)
+SV_COLUMNS = 16
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
 (
@@ -207,7 +207,7 @@ ER_COLUMNS = 8
     C_HAS_CONTROL,
     C_REPLAY,
     C_RECORD,
-    C_SHARED_BYTES,  # of a block
+    C_SHARED_BYTES,  # of a block, rounded up
     C_LOCAL_BYTES,  # of a thread
     C_LOCAL_BASE,  # offset of local memory in global memory
     C_BLOCK_X,
@@ -238,8 +238,9 @@ ER_COLUMNS = 8
     C_LOAD_RESERVE,  # free packets that a load must find
     C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
-) = range(63)
-C_COLUMNS = 63
+    C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
+) = range(64)
+C_COLUMNS = 64
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
@@ -295,7 +296,8 @@ SM_RECORD = np.dtype(
         ("why", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # stall reason of its cycles since W_SINCE
         ("age", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # order of launch: larger is younger
         ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
-        ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS)),  # lanes that a convergence barrier waits for
+        ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS + FOREIGN_SLOTS)),  # lanes a convergence barrier waits for
+        ("foreign", np.int64, (MAX_WARPS, FOREIGN_SLOTS)),  # number of the convergence barrier in a further slot
         ("ready", np.int64, (MAX_WARPS, READY_COLUMNS)),  # registers, predicates as operands, predicates as guards
         ("kind", np.int64, (MAX_WARPS, READY_COLUMNS)),  # stall reason of waiting for it, + KIND_PIPE * pipe group
         ("war", np.int64, (MAX_WARPS, READY_COLUMNS)),  # when its last reader has read it

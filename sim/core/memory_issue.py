@@ -41,6 +41,7 @@ from sim.core.layout import (
     C_SHARED_BYTES,
     C_SHARED_EXTRA_128,
     C_SHARED_LATENCY,
+    C_SHARED_LIMIT,
     C_SHARED_WAVEFRONT,
     C_STORE_64,
     C_STORE_128,
@@ -443,7 +444,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         for i in range(32):
             if (on >> i) & 1 and addr[i] >= 0:
                 source |= 1 << i
-    if not check_window(a, s, m, w, pc, shared_addr, on, width, cfg[C_SHARED_BYTES], ERROR_SHARED_BOUNDS):
+    if not check_window(a, s, m, w, pc, shared_addr, on, width, cfg[C_SHARED_LIMIT], ERROR_SHARED_BOUNDS):
         return
     if not check_global(a, s, m, w, pc, addr, source, width):
         return
@@ -487,7 +488,7 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
     if matrices:
         lanes = (1 << (8 * width)) - 1 if width < 4 else 0xFFFFFFFF
         size = 16
-    if not check_window(a, s, m, w, pc, addr, lanes, size, cfg[C_SHARED_BYTES], ERROR_SHARED_BOUNDS):
+    if not check_window(a, s, m, w, pc, addr, lanes, size, cfg[C_SHARED_LIMIT], ERROR_SHARED_BOUNDS):
         return
     home = a.bs[a.ws[w, W_SLOT], B_SHARED]
     if not cfg[C_REPLAY]:

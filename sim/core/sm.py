@@ -42,6 +42,7 @@ from sim.core.layout import (
     C_WARPS,
     DRAINING,
     ER_CODE,
+    FOREIGN_SLOTS,
     MAX_GROUPS,
     MAX_NODES,
     MAX_STRONG,
@@ -52,7 +53,6 @@ from sim.core.layout import (
     SC_PIPES,
     SC_QUEUE,
     SC_QUEUE_TIMES,
-    SV_ACTIVE_SINCE,
     SV_AGE,
     SV_EVENTS,
     SV_FREE_ENTRY,
@@ -60,7 +60,6 @@ from sim.core.layout import (
     SV_NEXT,
     SV_NODES,
     SV_STRONG,
-    SV_WARPS,
     TC_ALTERNATE,
     TC_PIPE,
     TICK,
@@ -79,7 +78,7 @@ from sim.core.layout import (
     W_TRACE,
 )
 from sim.counters import Sm, Stall
-from sim.isa import Col, Op, Pipe, Space
+from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, Col, Op, Pipe, Space
 
 NOT_SELECTED = int(Stall.NOT_SELECTED)
 MATH_PIPE_THROTTLE = int(Stall.MATH_PIPE_THROTTLE)
@@ -87,7 +86,7 @@ MIO_THROTTLE = int(Stall.MIO_THROTTLE)
 LG_THROTTLE = int(Stall.LG_THROTTLE)
 TEX_THROTTLE = int(Stall.TEX_THROTTLE)
 DRAIN = int(Stall.DRAIN)
-BLOCKS, WARPS, ACTIVE = int(Sm.BLOCKS), int(Sm.WARPS), int(Sm.ACTIVE)
+BLOCKS, WARPS = int(Sm.BLOCKS), int(Sm.WARPS)
 ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
 COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
 LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
@@ -150,10 +149,7 @@ def retire(a, m, w, sub, slot, t):
     ws[w, W_STATE] = W_EMPTY
     a.wake[sub, slot] = NEVER
     b = ws[w, W_SLOT]
-    a.sv[SV_WARPS] -= 1
     a.sm[WARPS] += t
-    if a.sv[SV_WARPS] == 0:
-        a.sm[ACTIVE] += t - a.sv[SV_ACTIVE_SINCE]
     a.bs[b, B_LIVE] -= 1
     if a.bs[b, B_LIVE] == 0:
         a.bs[b, B_END] = t
@@ -275,8 +271,6 @@ def start_block(a, s, m, b, block, t):
         a.br[b, k, BR_LAST] = 0
     if cfg[C_SHARED_BYTES] > 0:
         a.s8[b * cfg[C_SHARED_BYTES] : (b + 1) * cfg[C_SHARED_BYTES]] = 0
-    if a.sv[SV_WARPS] == 0:
-        a.sv[SV_ACTIVE_SINCE] = t
     a.sm[BLOCKS] += 1
     for i in range(cfg[C_WARPS]):
         w = b * cfg[C_WARPS] + i
@@ -291,7 +285,6 @@ def start_block(a, s, m, b, block, t):
         ws[w, W_INDEX] = i
         ws[w, W_SINCE] = t
         ws[w, W_LINE] = -1
-        a.sv[SV_WARPS] += 1
         a.sm[WARPS] -= t
         for r in range(cfg[C_REGISTER_ROWS] + 32):
             a.ready[w, r] = 0
@@ -302,8 +295,9 @@ def start_block(a, s, m, b, block, t):
         for k in range(MAX_GROUPS):
             a.ag[w, k, 0] = 0
             a.ag[w, k, 1] = 0
-        for k in range(16):
+        for k in range(CONVERGENCE_BARRIERS + FOREIGN_SLOTS):
             a.cb[w, k] = 0
+        for k in range(PREDICATES):
             a.preds[w, k] = 0
         a.preds[w, 7] = 0xFFFFFFFF
         a.preds[w, 15] = 0xFFFFFFFF
@@ -317,5 +311,7 @@ def start_block(a, s, m, b, block, t):
         a.why[sub, slot] = 0
         a.age[sub, slot] = a.sv[SV_AGE]
         a.sv[SV_AGE] += 1
+        if a.sc[sub, SC_LAST] == slot:
+            a.sc[sub, SC_LAST] = -1
         a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], t)
         a.sv[SV_NEXT] = min(a.sv[SV_NEXT], t)
