@@ -63,7 +63,7 @@ def sawtooth(
     Finished points are kept beside the picture, so a stopped run goes on where it was.
     """
     from sim.profile import load_profile
-    from sim.sweep import SweepStopped, sweep
+    from sim.sweeps import SweepStopped, sweep
     from workloads.tensor import gemm
 
     shape = parse_tile(tile)

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-import sim.sweep
+import sim
+from sim import sweeps
 from sim.compilation import ensure_compiled
 from sim.launch import Launch
 from sim.profile import ProfileError, load_profile
-from sim.sweep import RESULT_COLUMNS, Point, SweepError, SweepStopped, sweep
+from sim.sweeps import RESULT_COLUMNS, Point, SweepError, SweepStopped, sweep
 from workloads import memory
 
 
@@ -34,7 +35,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
         ran.append(point)
         return row_of(point)
 
-    monkeypatch.setattr(sim.sweep, "run_point", instant)
+    monkeypatch.setattr(sweeps, "run_point", instant)
     return ran
 
 
@@ -104,18 +105,18 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
     runs: list[Point], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = tmp_path / "points.jsonl"
-    instant = sim.sweep.run_point
+    instant = sweeps.run_point
 
     def stop_at_the_third(point: Point) -> dict[str, Any]:
         if len(runs) == 2:
             raise KeyboardInterrupt
         return instant(point)
 
-    monkeypatch.setattr(sim.sweep, "run_point", stop_at_the_third)
+    monkeypatch.setattr(sweeps, "run_point", stop_at_the_third)
     with pytest.raises(SweepStopped, match="stopped after 2 of 4 points.*run the same sweep again") as stopped:
         quick({"n": [1, 2, 3, 4]}, store=store)
     assert list(stopped.value.frame["n"]) == [1, 2]
-    monkeypatch.setattr(sim.sweep, "run_point", instant)
+    monkeypatch.setattr(sweeps, "run_point", instant)
     assert list(quick({"n": [1, 2, 3, 4]}, store=store)["n"]) == [1, 2, 3, 4]
     assert [point.params["n"] for point in runs] == [1, 2, 3, 4]
 
@@ -133,7 +134,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
 def test_a_stored_point_is_of_one_workload_parameters_gpu_and_metrics(change: dict[str, Any], same: bool) -> None:
     base: dict[str, Any] = {"workload": memory.copy, "grid": {"n": [32]}, "gpu": "toy", "metrics": ()}
     keys = [
-        sim.sweep._points(each["workload"], each["grid"], each["gpu"], tuple(each["metrics"]))[0].key
+        sweeps._points(each["workload"], each["grid"], each["gpu"], tuple(each["metrics"]))[0].key
         for each in (base, base | change)
     ]
     assert (keys[0] == keys[1]) is same
@@ -142,7 +143,7 @@ def test_a_stored_point_is_of_one_workload_parameters_gpu_and_metrics(change: di
 def test_a_stored_point_is_of_the_profiles_values_not_of_its_name() -> None:
     toy = load_profile("toy")
     changed = toy.override({"gpu.clock_mhz": toy.gpu.clock_mhz + 1})
-    keys = {sim.sweep._points(memory.copy, {"n": [32]}, gpu, ())[0].key for gpu in (toy, changed)}
+    keys = {sweeps._points(memory.copy, {"n": [32]}, gpu, ())[0].key for gpu in (toy, changed)}
     assert len(keys) == 2
 
 
@@ -196,7 +197,7 @@ def test_a_workload_must_be_callable() -> None:
 
 STOPPED_SCRIPT = """
 import sys
-from sim.sweep import SweepStopped, sweep
+from sim.sweeps import SweepStopped, sweep
 from workloads import waves
 if __name__ == "__main__":
     print("ready", flush=True)
