@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -201,7 +202,7 @@ def _run(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, dict[
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_ignore_interrupt)
     try:
         # The largest points first, so that the processes end together.
-        with _hidden_main():
+        with _starting_processes():
             futures: dict[Future[dict[str, Any]], Point] = {
                 pool.submit(run_point, point): point for point in sorted(points, key=_size, reverse=True)
             }
@@ -222,13 +223,20 @@ def _run(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, dict[
 
 
 @contextmanager
-def _hidden_main() -> Iterator[None]:
-    """Processes that start here do not run the caller's script again: a sweep needs no `if __name__ == "__main__"`."""
+def _starting_processes() -> Iterator[None]:
+    """Processes that start here do not run the caller's script again, and from the first moment ignore Ctrl-C.
+
+    So a sweep needs no `if __name__ == "__main__"`, and a Ctrl-C that comes while they start ends it as one.
+    """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
+    here = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
     try:
         yield
     finally:
+        if here:
+            signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
         sys.modules["__main__"] = main
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -209,8 +210,17 @@ if __name__ == "__main__":
 """
 
 
+def test_ctrl_c_while_processes_start_is_the_parents_alone() -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with sweeps._starting_processes():
+        child = subprocess.run(
+            [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert (child.stdout, signal.getsignal(signal.SIGINT)) == ("True\n", handler)
+
+
 def test_ctrl_c_ends_the_processes_too(tmp_path: Path) -> None:
-    import signal
     import time
 
     store, script = tmp_path / "points.jsonl", tmp_path / "stopped.py"
