@@ -32,7 +32,8 @@ if COMPILED:
     def _digest() -> str:
         """A hash of the sources that hold compiled code, and of the compiler's version."""
         h = hashlib.sha256(numba.__version__.encode())
-        for path in sorted([*_HERE.glob("core/*.py"), _HERE / "_jit.py", _HERE / "isa.py", _HERE / "counters.py"]):
+        constants = (_HERE / f"{name}.py" for name in ("_jit", "counters", "isa", "limits"))
+        for path in sorted([*_HERE.glob("core/*.py"), *constants]):
             h.update(path.read_bytes())
         return h.hexdigest()[:16]
 

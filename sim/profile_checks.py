@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sim import limits
+from sim.isa import INSTRUCTION_BYTES
 from sim.profile_keys import Sections
+from sim.program_checks import PARAM_BANK_BYTES
 
 
 class Check(NamedTuple):
@@ -20,6 +23,27 @@ def _carveouts_fit(p: Sections) -> bool:
     return max(*p.occupancy.shared_carveouts_kib, p.l1.reserved_kib) < p.core.unified_l1_kib
 
 
+def _value(p: Sections, key: str) -> int:
+    section, name = key.split(".")
+    return int(getattr(getattr(p, section), name))
+
+
+def _fixed(key: str, value: int, why: str) -> Check:
+    """A key that the core cannot have otherwise."""
+    return Check(key, lambda p: _value(p, key) == value, lambda p: why)
+
+
+def _at_most(key: str, most: int) -> Check:
+    """A key that the core's arrays limit."""
+    return Check(key, lambda p: _value(p, key) <= most, lambda p: f"the core has room for {most} at most")
+
+
+def _l1_lines(p: Sections) -> int:
+    """Lines of L1 with the smallest carve-out."""
+    taken = max(min(p.occupancy.shared_carveouts_kib), p.l1.reserved_kib)
+    return (p.core.unified_l1_kib - taken) * 1024 // p.l1.line_bytes
+
+
 CHECKS = (
     Check(
         "occupancy.max_threads_per_sm",
@@ -29,10 +53,36 @@ CHECKS = (
             f"{p.occupancy.warp_size}: make them agree"
         ),
     ),
+    _fixed("occupancy.warp_size", 32, "a warp has 32 lanes in this instruction set"),
+    _fixed("shared.banks", 32, "shared memory has 32 banks in the core"),
+    _fixed("shared.bank_bytes", 4, "a bank of shared memory is a word wide in the core"),
+    _fixed("l1.line_bytes", 128, "a line is 128 bytes in the core"),
+    _fixed("l1.sector_bytes", 32, "a sector is 32 bytes in the core"),
+    _at_most("core.subcores", limits.MAX_SUBCORES),
+    _at_most("occupancy.max_warps_per_sm", limits.MAX_WARPS),
+    _at_most("occupancy.max_blocks_per_sm", limits.MAX_SLOTS),
+    _at_most("occupancy.shared_per_sm_bytes", limits.MAX_SHARED_BYTES),
+    _at_most("lsu.max_outstanding_requests", limits.MAX_ENTRIES),
+    _at_most("lsu.queue_entries", limits.MAX_QUEUE),
     Check(
-        "occupancy.warp_size",
-        lambda p: p.occupancy.warp_size == 32,
-        lambda p: "a warp has 32 lanes in this instruction set",
+        "core.unified_l1_kib",
+        lambda p: _l1_lines(p) <= limits.MAX_L1_LINES,
+        lambda p: f"leaves an L1 of {_l1_lines(p)} lines; the core has room for {limits.MAX_L1_LINES}",
+    ),
+    Check(
+        "icache.line_bytes",
+        lambda p: p.icache.line_bytes >= INSTRUCTION_BYTES and p.icache.line_bytes.bit_count() == 1,
+        lambda p: f"{p.icache.line_bytes} bytes: give a power of two that holds an instruction ({INSTRUCTION_BYTES})",
+    ),
+    Check(
+        "icache.l1_bytes",
+        lambda p: max(p.icache.l0_bytes, p.icache.l1_bytes) <= limits.MAX_CODE_LINES * p.icache.line_bytes,
+        lambda p: f"more than the {limits.MAX_CODE_LINES} lines that the core has room for, in L0 or L1",
+    ),
+    Check(
+        "constant.line_bytes",
+        lambda p: PARAM_BANK_BYTES <= limits.MAX_CONSTANT_LINES * p.constant.line_bytes,
+        lambda p: f"{p.constant.line_bytes} bytes: the core has room for {limits.MAX_CONSTANT_LINES} lines of bank 0",
     ),
     Check(
         "occupancy.max_warps_per_sm",

@@ -32,6 +32,7 @@ from sim.core.layout import (
     C_BLOCK_Y,
     C_BLOCK_Z,
     C_BRANCH,
+    C_CLOCK_KHZ,
     C_EXIT,
     C_GRID_X,
     C_GRID_Y,
@@ -176,7 +177,7 @@ def context(a, s, m, w, t):
     ctx[9] = cfg[C_GRID_Z]
     ctx[10] = m
     ctx[11] = t
-    ctx[12] = t
+    ctx[12] = t * 1_000_000 // cfg[C_CLOCK_KHZ]
 
 
 @inner

@@ -16,18 +16,19 @@ import numpy.typing as npt
 from sim.core.context import CTX_SIZE
 from sim.counters import SM_COLUMNS
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE
+from sim.limits import MAX_CODE_LINES as MAX_CODE_LINES
+from sim.limits import MAX_CONSTANT_LINES as MAX_CONSTANT_LINES
+from sim.limits import MAX_ENTRIES as MAX_ENTRIES
+from sim.limits import MAX_L1_LINES as MAX_L1_LINES
+from sim.limits import MAX_SHARED_BYTES as MAX_SHARED_BYTES
+from sim.limits import MAX_SLOTS as MAX_SLOTS
+from sim.limits import MAX_SUBCORES as MAX_SUBCORES
+from sim.limits import MAX_WARPS as MAX_WARPS
 
 TICK = 16  #: resource-clock ticks a cycle
 NEVER = 1 << 60  #: a time that has not been set
 GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
 
-MAX_WARPS = 64
-MAX_SUBCORES = 4
-MAX_SLOTS = 32  #: resident blocks
-MAX_L1_LINES = 2048
-MAX_CODE_LINES = 1024
-MAX_CONSTANT_LINES = 256
-MAX_SHARED_BYTES = 256 * 1024
 READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
 FOREIGN_SLOTS = 8  #: further slots of convergence barriers, for parts that join one whose slot others hold
@@ -143,7 +144,6 @@ E_COLUMNS = 10
 R_COLUMNS = 9
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 2048  #: packets of one SM that wait to be taken or are being answered
-MAX_ENTRIES = 1024
 MAX_NODES = 8192
 
 # --- L1: l1[lines, L_COLUMNS]; L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out)
@@ -169,9 +169,8 @@ ER_COLUMNS = 8
     ERROR_SHARED_BOUNDS,
     ERROR_UNKNOWN_OPCODE,
     ERROR_LOCAL_BOUNDS,
-    ERROR_PC,
     ERROR_CONVERGENCE,
-) = range(8)
+) = range(7)
 
 # --- configuration: cfg[C_COLUMNS]
 (
@@ -239,8 +238,9 @@ ER_COLUMNS = 8
     C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
-) = range(64)
-C_COLUMNS = 64
+    C_CLOCK_KHZ,
+) = range(65)
+C_COLUMNS = 65
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks

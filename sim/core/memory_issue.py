@@ -578,6 +578,9 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
         return
     if op == OP_DEPBAR or op == OP_CCTL:
         return
+    if on == 0 and space == CONSTANT_SPACE:
+        results_known(a, s, m, w, pc, t + s.tc[code[pc, COL_CLASS], TC_LATENCY], s.tc[code[pc, COL_CLASS], TC_REASON])
+        return
     if on == 0:
         left, start = enter(a, s, m, sub, t, 1, TICK)
         results_known(a, s, m, w, pc, start // TICK + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)

@@ -324,3 +324,22 @@ def test_control_bits_wait_for_the_barrier_that_a_load_releases():
     waits = run(controlled(body(1 << 2)), 1, 32, NO_ARGUMENTS, H200)[0]
     assert waited(waits, 5)["LONG_SCOREBOARD"] > 400
     assert "LONG_SCOREBOARD" not in waited(run(controlled(body(1 << 3)), 1, 32, NO_ARGUMENTS, H200)[0], 5)
+
+
+# --- clocks
+
+
+def test_the_clock_counts_cycles_and_the_timer_nanoseconds():
+    body = [
+        s2r(6, "CLOCKLO"),
+        s2r(7, "GLOBALTIMERLO"),
+        *index_of_thread(),
+        address(4, 2, OUT),
+        memory(Op.ST, Space.GLOBAL, 4, 6),
+        memory(Op.ST, Space.GLOBAL, 4, 7, y=128),
+        EXIT,
+    ]
+    out = run(program("clocks", body), 1, 32, NO_ARGUMENTS, H200)[1]["out"]
+    clock, timer = int(out[0]), int(out[32])
+    assert clock > H200.launch.launch_cycles
+    assert timer == pytest.approx(clock * 1000 / H200.gpu.clock_mhz, abs=3)
