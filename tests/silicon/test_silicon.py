@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
+from sim.compilation import ensure_compiled
 from tests.silicon.cases import NOT_COVERED, WORKLOADS, Case, all_cases, covered_cases
 from tests.silicon.compare import DEVIATIONS, RULES, Comparison, compare, mean_error, table
 
@@ -20,6 +21,7 @@ MEAN_CYCLE_ERROR = 0.25
 def comparisons() -> list[Comparison]:
     """Every covered launch, simulated in as many processes as there are cores; prints the table."""
     cases = covered_cases()
+    ensure_compiled()
     largest_first = sorted(cases, key=lambda case: -case.counters["smsp__inst_executed.sum"])
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         done = {c.case.id: c for c in pool.map(compare, largest_first)}
