@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from sim import isa
 from sim.core import layout
 from sim.engine import Recording, addressed
+from sim.files import whole_file
 from sim.launch import Dim3, Launch, LaunchError, dim3
 from sim.program import Const, Imm, Instruction, Operand, Program, Reg, SourceLine, UReg
 from sim.program_checks import ProgramError, check_program
@@ -106,6 +106,10 @@ class Trace:
                 f"{memory} memory instructions need address of shape ({memory}, 64), found {self.address.shape}"
             )
 
+    def __repr__(self) -> str:
+        gpu = f" on {self.gpu}" if self.gpu else ""
+        return f"<Trace of {self.program.name} {self.grid}x{self.threads}{gpu}: {len(self.pc):,} warp instructions>"
+
     def _error(self, what: str) -> TraceError:
         return TraceError(f"trace of {self.program.name}: {what}")
 
@@ -151,7 +155,6 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a compressed `.npz`; the file appears whole or not at all."""
-        target = Path(path)
         head = {
             "format": FORMAT,
             "grid": self.grid,
@@ -161,24 +164,21 @@ class Trace:
             "local_base": self.local_base,
             "program": _program_to_json(self.program),
         }
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".npz")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                np.savez_compressed(
-                    out,
-                    head=np.frombuffer(json.dumps(head).encode(), np.uint8),
-                    **{column: getattr(self, column) for column in COLUMNS},
-                )
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as partial, open(partial, "wb") as out:
+            np.savez_compressed(
+                out,
+                head=np.frombuffer(json.dumps(head).encode(), np.uint8),
+                **{column: getattr(self, column) for column in COLUMNS},
+            )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what `save` wrote. Raises `TraceError` for a damaged file, `OSError` for one that cannot be opened."""
         with open(path, "rb") as file:
             try:
+                if not zipfile.is_zipfile(file):
+                    raise TraceError("not a whole trace file; record it again")
+                file.seek(0)
                 with np.load(file, allow_pickle=False) as data:
                     return cls._of(data)
             except TraceError as problem:

@@ -376,7 +376,7 @@ def saved(tmp_path_factory, copied) -> bytes:
 def test_a_damaged_file_is_no_trace(tmp_path, saved, damage):
     path = tmp_path / "bad.npz"
     path.write_bytes(damage(saved))
-    with pytest.raises(TraceError, match="bad.npz: not a whole trace file .*; record it again"):
+    with pytest.raises(TraceError, match="bad.npz: not a whole trace file.*; record it again"):
         Trace.load(path)
 
 

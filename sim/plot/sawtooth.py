@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim.files import whole_file
+from sim.report.formatting import counted
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -95,14 +98,10 @@ def cliff_text(data: Any) -> str:
     _, before, after = min(steps, key=lambda step: step[0])
     places = round(after["tail_blocks"] / after["tail_utilization"])
     return (
-        f"N={before['n']}: {before['tiles']} tiles, {_waves(before['waves'])}.  "
-        f"N={after['n']}: {after['tiles']} tiles, {_waves(after['waves'])}, "
+        f"N={before['n']}: {counted(before['tiles'], 'tile')}, {counted(before['waves'], 'wave')}.  "
+        f"N={after['n']}: {counted(after['tiles'], 'tile')}, {counted(after['waves'], 'wave')}, "
         f"{after['tail_blocks']} of {places} places of the last one filled."
     )
-
-
-def _waves(count: int) -> str:
-    return "1 wave" if count == 1 else f"{count} waves"
 
 
 def _name_waves(axis: Axes, boundaries: dict[int, int], first: int, last: int) -> None:
@@ -113,7 +112,7 @@ def _name_waves(axis: Axes, boundaries: dict[int, int], first: int, last: int) -
     counts = [next(iter(boundaries.values())) - 1, *boundaries.values()]
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         wide = right - left > (last - first) / 12
-        text = _waves(count) if wide else str(count)
+        text = counted(count, "wave") if wide else str(count)
         axis.annotate(text, ((left + right) / 2, 0.01), xycoords=("data", "axes fraction"), ha="center", color=INK)
 
 
@@ -150,13 +149,9 @@ def wave_boundaries(frame: pd.DataFrame, tile: tuple[int, int]) -> dict[int, int
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
-    """Write the figure whole or not at all: to a file beside `path`, which then takes its place."""
+    """Write the figure whole or not at all; makes the folder if there is none."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
-    try:
+    with whole_file(target) as partial:
         figure.savefig(partial, dpi=dpi)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
     return target

@@ -44,21 +44,6 @@ def dump(report: Report) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` to `path` through a temporary file beside it, so that a reader sees all of it or none."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 def load(source: str | os.PathLike[str]) -> Report:
     """The report in a file, or in a string that starts with a brace."""
     if isinstance(source, str) and source.lstrip().startswith("{"):
