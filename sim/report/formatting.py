@@ -21,6 +21,11 @@ def number(value: float) -> str:
     return f"{value:,.2f}"
 
 
+def counted(value: float, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{number(value)} {noun}{'s' * (value != 1)}"
+
+
 def with_unit(value: float, unit: str) -> tuple[str, str]:
     """The number and the unit as printed, scaled where the unit has prefixes."""
     if isinstance(value, float) and math.isnan(value):

@@ -6,8 +6,21 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from sim.report.metrics import BREAKDOWNS
 from sim.report.sections import PAGE, Section
-from sim.report.text import LINE_HEADINGS, grid_cells, hottest_lines, line_cells, metric_cells, stall_rows
+from sim.report.text import (
+    LEFT_HEADINGS,
+    LINE_HEADINGS,
+    breakdown_cells,
+    file_names,
+    grid_cells,
+    hottest_lines,
+    line_cells,
+    metric_cells,
+    opcode_rows,
+    stall_rows,
+)
+from sim.report.verdict import rule_text
 
 if TYPE_CHECKING:
     from sim.report.report import Report
@@ -18,9 +31,9 @@ OPEN = ("SpeedOfLight",)  #: sections that start unfolded
 #: Colours come from the surrounding page, so that light and dark themes both read well.
 STYLE = """
 .tailwave{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:70em}
-.tailwave table{border-collapse:collapse;margin:.3em 0 .6em}
+.tailwave table{border-collapse:collapse;margin:.3em 0 .6em;font:inherit;color:inherit}
 .tailwave th,.tailwave td{padding:.1em .7em;text-align:right;border:0;border-bottom:1px solid rgba(128,128,128,.3);
- background:transparent;color:inherit}
+ background:transparent;color:inherit;font-size:inherit;white-space:nowrap}
 .tailwave th:first-child,.tailwave td:first-child,.tailwave .l{text-align:left}
 .tailwave summary{cursor:pointer;font-weight:600;padding:.15em 0}
 .tailwave code{font-size:12px;background:transparent;color:inherit}
@@ -36,6 +49,7 @@ def page(report: Report) -> str:
         f"<style>{STYLE}</style>",
         f"<div><b>{escape(report.header.title)}</b></div>",
         f'<div class="verdict">{escape(report.verdict.text)}</div>',
+        f'<div class="advice">{escape(rule_text(report.verdict))}</div>',
         *(f'<div class="advice">{escape(text)}</div>' for text in (*report.advice, *report.header.notes)),
         *(_section(report, section) for section in PAGE),
         _source(report),
@@ -49,9 +63,14 @@ def _fold(title: str, body: str, is_open: bool) -> str:
 
 def _table(rows: Iterable[Sequence[str]], headings: Sequence[str] = ()) -> str:
     """A table of ready HTML cells."""
-    head = f"<tr>{''.join(f'<th>{escape(heading)}</th>' for heading in headings)}</tr>" if headings else ""
+    head = f"<tr>{''.join(map(_heading, headings))}</tr>" if headings else ""
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table>{head}{body}</table>"
+
+
+def _heading(text: str) -> str:
+    side = ' class="l"' if text in LEFT_HEADINGS else ""
+    return f"<th{side}>{escape(text)}</th>"
 
 
 def _section(report: Report, section: Section) -> str:
@@ -60,8 +79,13 @@ def _section(report: Report, section: Section) -> str:
         label, value = metric_cells(report, name)
         rows.append((f'<span title="{escape(name)}">{escape(label)}</span>', escape(value)))
     body = _table(rows)
+    if section.key == "SpeedOfLight":
+        for label, parts in (breakdown_cells(report, name) for name in BREAKDOWNS):
+            body += f'<div class="advice">{escape(label)}: {escape(parts)}</div>'
     if section.key == "WarpStateStats":
         body += _bars(stall_rows(report))
+    if section.key == "InstructionStats":
+        body += _bars(opcode_rows(report))
     for grid in section.grids:
         cells = [(escape(label), *map(escape, row)) for label, row in grid_cells(report, grid)]
         body += _table(cells, (grid.title, *grid.columns)) if cells else ""
@@ -77,8 +101,11 @@ def _bars(rows: list[tuple[str, float, str]]) -> str:
 
 
 def _source(report: Report) -> str:
-    rows = []
-    for row in hottest_lines(report, LINES):
+    rows, hottest = [], hottest_lines(report, LINES)
+    for row in hottest:
         line, source, *figures, stall = map(escape, line_cells(report, row))
         rows.append((line, f'<div class="l"><code>{source}</code></div>', *figures, f'<div class="l">{stall}</div>'))
-    return _fold("Source Lines With The Most Warp Cycles", _table(rows, LINE_HEADINGS), False) if rows else ""
+    if not rows:
+        return ""
+    files = f"<div>{escape(', '.join(file_names(report, hottest)))}</div>"
+    return _fold("Source Lines With The Most Warp Cycles", files + _table(rows, LINE_HEADINGS), False)

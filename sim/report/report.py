@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy.typing as npt
 
 from sim.counters import LaunchResult
+from sim.files import whole_file
 from sim.launch import Launch
 from sim.occupancy import Occupancy
 from sim.profile import Profile
@@ -200,14 +201,22 @@ class Report:
 
         return page(self)
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Canonical JSON: byte-identical for equal reports. Written whole to `path` where one is given."""
-        from sim.report.archive import dump, write_whole
+    @overload
+    def to_json(self) -> str: ...
+
+    @overload
+    def to_json(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Canonical JSON, byte-identical for equal reports: as a string, or written whole to `path`."""
+        from sim.report.archive import dump
 
         text = dump(self)
-        if path is not None:
-            write_whole(path, text)
-        return text
+        if path is None:
+            return text
+        with whole_file(path) as file:
+            file.write_text(text, encoding="utf-8", newline="\n")
+        return None
 
     @classmethod
     def from_json(cls, source: str | os.PathLike[str]) -> Report:

@@ -17,6 +17,7 @@ from sim.report.formatting import number, with_unit
 from sim.report.metrics import BREAKDOWNS, TABLE
 from sim.report.sections import PAGE, STALL_RATIOS, Grid, Section
 from sim.report.stalls import REASONS
+from sim.report.verdict import rule_text
 
 if TYPE_CHECKING:
     from sim.report.report import Report
@@ -48,6 +49,7 @@ def _head(console: Console, report: Report) -> None:
     console.print(Text(report.header.title))
     console.print()
     console.print(_hanging("Verdict  ", report.verdict.text))
+    console.print(_hanging("  rule   ", rule_text(report.verdict)))
     for advice in report.advice:
         console.print(_hanging("  advice ", advice))
     for note in report.header.notes:
@@ -139,15 +141,19 @@ def _bars(rows: list[tuple[str, float, str]]) -> Table:
     return table
 
 
-def _breakdown(report: Report, name: str) -> Padding:
-    """The largest parts of a throughput figure."""
+def breakdown_cells(report: Report, name: str) -> tuple[str, str]:
+    """Label and text for the largest parts of a throughput figure."""
     parts = [(TABLE[part].label, report[part]) for part in BREAKDOWNS[name]]
     parts = sorted((p for p in parts if not math.isnan(p[1]) and p[1] > 0), key=lambda part: -part[1])
+    words = ", ".join(f"{label} {value:.1f}%" for label, value in parts[:BREAKDOWN_ROWS]) or "nothing"
+    return f"{TABLE[name].label.removesuffix(' Throughput')} breakdown", words
+
+
+def _breakdown(report: Report, name: str) -> Padding:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=LABEL_WIDTHS[0], no_wrap=True, overflow="crop")
     table.add_column()
-    words = ", ".join(f"{label} {value:.1f}%" for label, value in parts[:BREAKDOWN_ROWS]) or "nothing"
-    table.add_row(Text(f"{TABLE[name].label.removesuffix(' Throughput')} breakdown"), Text(words))
+    table.add_row(*map(Text, breakdown_cells(report, name)))
     return Padding(table, (0, 0, 0, 0))
 
 
@@ -172,12 +178,17 @@ def _stalls(report: Report) -> Padding:
 
 
 def _opcodes(report: Report) -> Padding:
+    return Padding(_bars(opcode_rows(report)), (1, 0, 0, 0))
+
+
+def opcode_rows(report: Report) -> list[tuple[str, float, str]]:
+    """The most frequent opcodes, and the rest as one row: name, count, and count as text."""
     counts = report.opcode_counts()
     rows = [(op, float(count), number(count)) for op, count in counts[:OPCODES]]
     rest = sum(count for _, count in counts[OPCODES:])
     if rest:
         rows.append((f"{len(counts) - OPCODES} more", float(rest), number(rest)))
-    return Padding(_bars(rows), (1, 0, 0, 0))
+    return rows
 
 
 def hottest_lines(report: Report, count: int) -> list[int]:
@@ -185,6 +196,12 @@ def hottest_lines(report: Report, count: int) -> list[int]:
     cycles = report.line_columns["warp_cycles"]
     top = sorted(range(len(cycles)), key=lambda row: (-cycles[row], row))[:count]
     return sorted(row for row in top if cycles[row] or report.line_columns["instructions"][row])
+
+
+def file_names(report: Report, rows: list[int]) -> list[str]:
+    """Names, without folders, of the files that these rows of the line table come from."""
+    files = {report.line_columns["file"][row] for row in rows} - {""}
+    return [file.replace("\\", "/").rpartition("/")[2] for file in sorted(files)]
 
 
 def line_cells(report: Report, row: int) -> tuple[str, ...]:
@@ -201,11 +218,12 @@ def line_cells(report: Report, row: int) -> tuple[str, ...]:
         f"{sectors:.1f}" if has_sectors else "",
         number(c["bank_conflicts"][row]) if c["bank_conflicts"][row] else "",
         f"{100 * c['warp_cycles'][row] / total:.1f}",
-        c["top_stall"][row].replace("_", " ").title(),
+        REASONS[Stall[c["top_stall"][row].upper()]].label.removeprefix("Stall ") if c["top_stall"][row] else "",
     )
 
 
 LINE_HEADINGS = ("Line", "Source", "Inst", "Threads", "Sect/Req", "Conflicts", "Cycle %", "Top Stall")
+LEFT_HEADINGS = ("Source", "Top Stall")  #: of columns of words
 
 
 def _source(console: Console, report: Report) -> None:
@@ -214,13 +232,12 @@ def _source(console: Console, report: Report) -> None:
         return
     console.print()
     console.rule("[Source Lines With The Most Warp Cycles]", align="left", characters="-")
-    files = sorted({report.line_columns["file"][row] for row in rows} - {""})
-    for file in files:
-        console.print(Text(file.replace("\\", "/").rpartition("/")[2]))
+    for file in file_names(report, rows):
+        console.print(Text(file))
     table = Table(box=box.ASCII2, show_edge=False, pad_edge=False, padding=(0, 1))
     widths = (6, 34, 10, 7, 8, 9, 7, 18)
     for k, (heading, width) in enumerate(zip(LINE_HEADINGS, widths, strict=True)):
-        left = heading in ("Source", "Top Stall")
+        left = heading in LEFT_HEADINGS
         table.add_column(
             heading, min_width=width if k != 1 else 20, max_width=width, no_wrap=True, overflow="crop",
             justify="left" if left else "right",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sim.counters import Stall
-from sim.report.formatting import number, percent_text, with_unit
+from sim.report.formatting import counted, number, percent_text, with_unit
 from sim.report.lines import NOT_WAITING
 from sim.report.metrics.compute import CYCLE_PIPES
 from sim.report.metrics.speed import ELAPSED
@@ -48,6 +48,13 @@ class Rule:
     find: Callable[[Values], tuple[float, str]]
 
 
+def rule_text(verdict: Verdict) -> str:
+    """The rule that decided, in a line: what it looks at, its score, and the score from which it may decide."""
+    (rule,) = (rule for rule in RULES if rule.name == verdict.rule)
+    why = f"it decides from {percent_text(100 * rule.threshold)}" if rule.threshold else "no other rule applies"
+    return f"{rule.name}: {rule.looks_at} is {percent_text(100 * verdict.score)}; {why}"
+
+
 def _launch(v: Values) -> tuple[float, str]:
     share = v["tailwave__launch_cycles.pct"]
     return share / 100, (
@@ -60,8 +67,8 @@ def _small_grid(v: Values) -> tuple[float, str]:
     blocks, sms = v["launch__grid_size"], v["launch__sm_count"]
     idle = max(0.0, 1 - blocks / sms)
     return idle, (
-        f"Grid too small: {number(blocks)} blocks leave {number(sms - blocks)} of {number(sms)} SMs "
-        f"without work ({percent_text(100 * idle)})"
+        f"Grid too small: {counted(blocks, 'block')} for {number(sms)} SMs, "
+        f"{percent_text(100 * idle)} of them have no work"
     )
 
 

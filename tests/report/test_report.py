@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from sim.counters import Stall
 from sim.report.metrics import METRICS
 from sim.report.sections import PAGE
 from sim.report.text import WIDTH
@@ -63,6 +64,18 @@ def test_text_begins_with_kernel_line_and_verdict(report):
     lines = str(report).splitlines()
     assert lines[0].startswith("mix (100, 1, 1)x(32, 1, 1), NVIDIA H200")
     assert any(line.startswith("Verdict  L2-bound: 95 % of the peak") for line in lines)
+
+
+def test_the_verdicts_rule_is_shown(report):
+    rule = "L2: lts__throughput.avg.pct_of_peak_sustained_elapsed is 95 %; it decides from 60 %"
+    assert f"  rule   {rule}" in str(report)
+    assert rule in report._repr_html_()
+
+
+def test_stalls_have_nsights_spelling_beside_source_lines(make_report, make_result):
+    stall = make_result().stall * 0
+    stall[:, Stall.MIO_THROTTLE] = 1
+    assert re.search(r"\| MIO Throttle$", str(make_report(stall=stall)), re.MULTILINE)
 
 
 def test_text_has_nsights_sections_in_order(report):
@@ -150,6 +163,13 @@ def test_html_is_well_formed_folds_without_scripts(report):
     assert (parser.wrong, parser.open) == ([], [])
     assert "script" not in parser.seen
     assert parser.seen.count("details") == len(PAGE) + 1
+
+
+def test_html_has_what_the_text_has(report):
+    html = report._repr_html_()
+    assert "Compute (SM) breakdown: " in html
+    assert "k.py" in html
+    assert '<th class="l">Source</th>' in html and '<th class="l">Top Stall</th>' in html
 
 
 def test_html_shows_the_verdict_and_names_metrics(report):

@@ -32,7 +32,7 @@ def test_fewer_blocks_than_sms_leave_sms_without_work(make_report):
     blocks = np.array([(0, 100, 900)], np.int64)
     verdict = make_report(grid=(1, 1, 1), blocks=blocks).verdict
     assert verdict.rule == "small grid"
-    assert "1 blocks leave 3 of 4 SMs without work (75 %)" in verdict.text
+    assert "1 block for 4 SMs, 75 % of them have no work" in verdict.text
 
 
 def test_a_last_wave_of_few_blocks_is_a_tail(make_report):

@@ -27,8 +27,10 @@ if len(TABLE) != len(METRICS):
     raise AssertionError(f"metrics defined twice: {sorted({n for n in names if names.count(n) > 1})}")
 
 
-def unknown_metric(name: str) -> KeyError:
+def unknown_metric(name: object) -> KeyError:
     """The error for a name that is not in the table, with close matches or the reason."""
+    if not isinstance(name, str):
+        return KeyError(f"a metric's name is a string, not {name!r}")
     reason = why_absent(name)
     if reason:
         return KeyError(f"no metric {name!r}: {reason}")
