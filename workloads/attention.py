@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import centred, require_positive
+from workloads.data import centred, require_positive, workload
 
 HEAD = 64  #: head dimension of the fused kernel
 ROWS = 64  #: query rows a block of the fused kernel, one a thread
@@ -90,6 +90,7 @@ def _softmax(s: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
+@workload
 def fused(n: int, heads: int = 16) -> Launch:
     """Attention over `n` positions (a multiple of 64) and `heads` heads of 64, scores kept on chip."""
     require_positive(n=n, heads=heads)
@@ -108,6 +109,7 @@ def fused(n: int, heads: int = 16) -> Launch:
     return launch.with_(name="attention.fused", params=params, expected=right, flops=flops, rtol=1e-3, atol=1e-5)
 
 
+@workload
 def scores(n: int, heads: int = 16, d: int = HEAD) -> Launch:
     """Scores of `n` queries against `n` keys, `heads` heads of `d`; the score matrix goes to memory."""
     require_positive(n=n, heads=heads, d=d)
@@ -124,6 +126,7 @@ def scores(n: int, heads: int = 16, d: int = HEAD) -> Launch:
     )
 
 
+@workload
 def weighted(n: int, heads: int = 16, d: int = HEAD) -> Launch:
     """Softmaxed scores [`heads`, `n`, `n`] times values [`heads`, `n`, `d`]."""
     require_positive(n=n, heads=heads, d=d)

@@ -1,9 +1,37 @@
-"""Input arrays of the workloads: random, with fixed seeds, so that equal arguments give equal launches."""
+"""What workloads share: their decorator, checks of their arguments, and input arrays.
+
+The arrays are random, with fixed seeds, so that equal arguments give equal launches.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
 import numpy as np
 import numpy.typing as npt
+
+from sim.launch import Launch
+
+Arguments = ParamSpec("Arguments")
+
+
+def workload(function: Callable[Arguments, Launch]) -> Callable[Arguments, Launch]:
+    """Decorates a workload: NumPy's numbers become Python's, so that equal sizes make equal kernels.
+
+    A kernel's argument has the width of its NumPy type: with an int64 for a size, all indices would be 64 bits wide.
+    """
+
+    @functools.wraps(function)
+    def made(*args: Arguments.args, **named: Arguments.kwargs) -> Launch:
+        return function(*map(_plain, args), **{name: _plain(value) for name, value in named.items()})  # type: ignore[arg-type]
+
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def centred(size: int, seed: int = 7) -> npt.NDArray[np.float32]:

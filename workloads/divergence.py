@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, indices, require_positive
+from workloads.data import blocks_for, indices, require_positive, workload
 
 BLOCK = 256
 GROW, SHRINK, STEP = 1.0001, 0.9999, 0.5  #: v = v * factor +- step, the work of every path
@@ -106,6 +106,7 @@ def _iterate(v: np.ndarray, factor: Any, step: float, count: int) -> np.ndarray:
     return v
 
 
+@workload
 def lane_if(n: int, k: int, iters: int = 256) -> Launch:
     """`n` threads; in each warp, lanes below `k` take one loop of `iters` steps and the rest another."""
     require_positive(n=n, iters=iters)
@@ -124,6 +125,7 @@ def lane_if(n: int, k: int, iters: int = 256) -> Launch:
     return launch.with_(name="divergence.lane_if", params=params, expected=right, flops=2.0 * n * iters, rtol=1e-4)
 
 
+@workload
 def switch(n: int, ways: int, iters: int = 64) -> Launch:
     """`n` threads; lane l takes case l % `ways` of a switch with a loop of `iters` steps a case."""
     require_positive(n=n, ways=ways, iters=iters)
@@ -139,6 +141,7 @@ def switch(n: int, ways: int, iters: int = 64) -> Launch:
     return launch.with_(name="divergence.switch", params=params, expected=right, flops=2.0 * n * iters, rtol=1e-4)
 
 
+@workload
 def per_warp(n: int, iters: int = 256) -> Launch:
     """`n` threads; whole warps take one loop or the other."""
     require_positive(n=n, iters=iters)
@@ -155,6 +158,7 @@ def per_warp(n: int, iters: int = 256) -> Launch:
     return launch.with_(name="divergence.per_warp", params=params, expected=right, flops=2.0 * n * iters, rtol=1e-4)
 
 
+@workload
 def trip_counts(n: int, below: int = 256) -> Launch:
     """`n` threads that loop a uniformly random number of times below `below`."""
     require_positive(n=n, below=below)
@@ -173,6 +177,7 @@ def trip_counts(n: int, below: int = 256) -> Launch:
     return launch.with_(name="divergence.trip_counts", params=params, expected=right, flops=flops, rtol=1e-4)
 
 
+@workload
 def lecture(n: int = 32) -> Launch:
     """The lecture's `if (threadIdx.x < 4) { A; B } else { X; Y } Z` on `n` threads."""
     require_positive(n=n)

@@ -9,7 +9,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, centred, require_choice, require_positive
+from workloads.data import blocks_for, centred, require_choice, require_positive, workload
 from workloads.tensor import gemm
 
 __all__ = ["gemm", "gemv", "naive", "register_tiled", "tiled"]
@@ -145,6 +145,7 @@ def _finish(launch: Launch, name: str, params: dict[str, Any], a: np.ndarray, b:
     )
 
 
+@workload
 def naive(n: int, coalesced: bool = True, block: tuple[int, int] = NAIVE_BLOCK) -> Launch:
     """An `n` x `n` product, a thread an element; `coalesced` says which way lanes run along B."""
     require_positive(n=n)
@@ -155,6 +156,7 @@ def naive(n: int, coalesced: bool = True, block: tuple[int, int] = NAIVE_BLOCK) 
     return _finish(launch, "naive", {"n": n, "coalesced": coalesced, "block": tuple(block)}, a, b)
 
 
+@workload
 def tiled(n: int, tile: int = 32) -> Launch:
     """An `n` x `n` product through shared tiles of `tile` x `tile`, a thread an element."""
     require_positive(n=n)
@@ -167,6 +169,7 @@ def tiled(n: int, tile: int = 32) -> Launch:
     return _finish(launch, "tiled", {"n": n, "tile": tile}, a, b)
 
 
+@workload
 def register_tiled(n: int) -> Launch:
     """An `n` x `n` product through 64 x 64 tiles, 4 x 4 elements a thread."""
     require_positive(n=n)
@@ -179,6 +182,7 @@ def register_tiled(n: int) -> Launch:
     return _finish(launch, "register_tiled", {"n": n}, a, b)
 
 
+@workload
 def gemv(n: int, method: str = "warp") -> Launch:
     """y = A x with an `n` x `n` matrix; `method`: a thread a `"row"`, or a `"warp"` a row."""
     require_positive(n=n)

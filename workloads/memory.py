@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, centred, indices, require_choice, require_positive
+from workloads.data import blocks_for, centred, indices, require_choice, require_positive, workload
 
 TILE = 32  #: transposed at a time: a tile of 32 x 32
 TILE_ROWS = 8  #: rows of threads a block has; each thread moves 4 elements
@@ -105,6 +105,7 @@ def transpose_tile_kernel(k: Any, x: Any, y: Any, n: Any, *, padding: int, edges
             y[(out_row + j) * n + out_column] = tile[tx, ty + j]
 
 
+@workload
 def copy(n: int, width: int = 1, block: int = 256) -> Launch:
     """Copy `n` floats, `width` (1, 2 or 4) a thread."""
     require_positive(n=n, block=block)
@@ -121,6 +122,7 @@ def copy(n: int, width: int = 1, block: int = 256) -> Launch:
     return launch.with_(name="memory.copy", params=params, expected=lambda: {"y": x})
 
 
+@workload
 def grid_stride_copy(n: int, grid: int = 528, block: int = 256) -> Launch:
     """Copy `n` floats with a grid of fixed size."""
     require_positive(n=n, grid=grid, block=block)
@@ -130,6 +132,7 @@ def grid_stride_copy(n: int, grid: int = 528, block: int = 256) -> Launch:
     return launch.with_(name="memory.grid_stride_copy", params=params, expected=lambda: {"y": x})
 
 
+@workload
 def strided(n: int, stride: int, write: bool = False, block: int = 256) -> Launch:
     """Read (or write) every `stride`-th float; the other side of the copy is unit stride."""
     require_positive(n=n, stride=stride, block=block)
@@ -146,6 +149,7 @@ def strided(n: int, stride: int, write: bool = False, block: int = 256) -> Launc
     return launch.with_(name="memory.strided", params=params, expected=lambda: {"y": values})
 
 
+@workload
 def offset(n: int, offset: int, block: int = 256) -> Launch:
     """Copy `n` floats that start `offset` floats into the source array."""
     require_positive(n=n, block=block)
@@ -157,6 +161,7 @@ def offset(n: int, offset: int, block: int = 256) -> Launch:
     return launch.with_(name="memory.offset", params=params, expected=lambda: {"y": x[offset:]})
 
 
+@workload
 def gather(n: int, block: int = 256) -> Launch:
     """Read `n` floats at uniformly random places of an array of `n`."""
     require_positive(n=n, block=block)
@@ -165,6 +170,7 @@ def gather(n: int, block: int = 256) -> Launch:
     return launch.with_(name="memory.gather", params={"n": n, "block": block}, expected=lambda: {"y": x[index]})
 
 
+@workload
 def transpose(n: int, method: str = "tiled") -> Launch:
     """Transpose an `n` x `n` matrix of floats.
 

@@ -11,7 +11,7 @@ from ml_dtypes import bfloat16
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, centred, require_choice, require_positive
+from workloads.data import blocks_for, centred, require_choice, require_positive, workload
 
 BLOCK = 256
 Floats = npt.NDArray[np.float32]
@@ -155,6 +155,7 @@ def _pointwise(
     return launch.with_(name=f"pointwise.{name}", params=params, expected=expected, **more)
 
 
+@workload
 def saxpy(n: int, a: float = 2.0) -> Launch:
     """y = a x + y on `n` floats."""
     require_positive(n=n)
@@ -163,6 +164,7 @@ def saxpy(n: int, a: float = 2.0) -> Launch:
     return _pointwise(saxpy_kernel, "saxpy", args, params, lambda: {"y": np.float32(a) * x + y}, flops=2.0 * n)
 
 
+@workload
 def add(n: int) -> Launch:
     """c = a + b on `n` floats."""
     require_positive(n=n)
@@ -170,6 +172,7 @@ def add(n: int) -> Launch:
     return _pointwise(add_kernel, "add", (a, b, sim.zeros(n), n), {"n": n}, lambda: {"c": a + b}, flops=float(n))
 
 
+@workload
 def relu(n: int, dtype: str = "bf16", branch: bool = False) -> Launch:
     """max(x, 0) on `n` elements of `dtype` ("bf16" or "f32"); with `branch`, by divergent stores (f32 only)."""
     require_positive(n=n)
@@ -183,6 +186,7 @@ def relu(n: int, dtype: str = "bf16", branch: bool = False) -> Launch:
     return _pointwise(kernel, "relu", (x, sim.zeros(n, x.dtype), n), params, lambda: {"y": np.maximum(x, zero)})
 
 
+@workload
 def gelu(n: int) -> Launch:
     """GELU (tanh form) of `n` floats."""
     require_positive(n=n)
@@ -195,6 +199,7 @@ def gelu(n: int) -> Launch:
     return _pointwise(gelu_kernel, "gelu", (x, sim.zeros(n), n), {"n": n}, right, atol=1e-5)
 
 
+@workload
 def chain(n: int, step: str = "fused") -> Launch:
     """One kernel of the chain y = sin(x)^2 + cos(x)^2 on `n` floats.
 
@@ -235,6 +240,7 @@ def _slopes(g: Floats, x: Floats) -> Floats:
     return g * c * (1 - c) * b * (1 - b) * a * (1 - a)
 
 
+@workload
 def sigmoids(n: int, direction: str = "forward", stored: bool = True) -> Launch:
     """Three sigmoids in a row on `n` floats, `direction` "forward" or "backward".
 

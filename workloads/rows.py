@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import centred, require_positive
+from workloads.data import centred, require_positive, workload
 
 EPSILON = 1e-5  #: added to the variance in layer norm
 MOST_NEGATIVE = -1e30  #: a maximum of nothing
@@ -89,6 +89,7 @@ def _check_block(block: int) -> None:
         raise ValueError(f"block={block}: must be a multiple of 32 from 32 to 1024, so that every warp is whole")
 
 
+@workload
 def softmax(rows: int, d: int, block: int = 256) -> Launch:
     """Softmax of `rows` rows of `d` floats, `block` threads a row."""
     require_positive(rows=rows, d=d)
@@ -105,6 +106,7 @@ def softmax(rows: int, d: int, block: int = 256) -> Launch:
     return launch.with_(name="rows.softmax", params=params, expected=right, rtol=1e-4)
 
 
+@workload
 def layernorm(rows: int, d: int, block: int = 256) -> Launch:
     """Layer norm (no weights) of `rows` rows of `d` floats, `block` threads a row."""
     require_positive(rows=rows, d=d)

@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, centred, indices, require_choice, require_positive
+from workloads.data import blocks_for, centred, indices, require_choice, require_positive, workload
 
 BLOCK = 256
 WARPS = BLOCK // 32
@@ -122,6 +122,7 @@ def histogram_kernel(k: Any, x: Any, h: Any, n: Any, bins: Any) -> None:
         k.atomic_add(h, i, counts[i])
 
 
+@workload
 def bank_stride(stride: int, iters: int = 256, grid: int = 264, block: int = BLOCK) -> Launch:
     """`grid` blocks whose lanes read shared words `stride` apart, `iters` times; 32 KiB a block."""
     require_positive(iters=iters, grid=grid, block=block)
@@ -139,6 +140,7 @@ def bank_stride(stride: int, iters: int = 256, grid: int = 264, block: int = BLO
     return launch.with_(name="shared.bank_stride", params=params, expected=right, rtol=1e-4)
 
 
+@workload
 def reduction(n: int, method: str = "sequential") -> Launch:
     """Sums of `n` floats, one for each 256, by one of the four classic steps.
 
@@ -165,6 +167,7 @@ def reduction(n: int, method: str = "sequential") -> Launch:
     return launch.with_(name="shared.reduction", params=params, expected=right, flops=float(n), rtol=1e-4, atol=1e-4)
 
 
+@workload
 def histogram(n: int, bins: int, grid: int = 264) -> Launch:
     """Counts of `n` random integers modulo `bins`, by shared atomics and one global addition a block and bin."""
     require_positive(n=n, bins=bins, grid=grid)

@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, centred, require_positive
+from workloads.data import blocks_for, centred, require_positive, workload
 
 BLOCK = (32, 8)
 WEIGHT = 0.2
@@ -25,6 +25,7 @@ def five_point_kernel(k: Any, x: Any, y: Any, n: Any) -> None:
         )
 
 
+@workload
 def five_point(n: int) -> Launch:
     """One sweep of the stencil over an `n` x `n` grid; the border stays zero."""
     require_positive(n=n)

@@ -16,7 +16,7 @@ from ml_dtypes import bfloat16
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, require_choice, require_positive, small_integers
+from workloads.data import blocks_for, require_choice, require_positive, small_integers, workload
 from workloads.slices import PIECE_BYTES, Copies, Slice
 
 #: What A and B are stored as, by name.
@@ -247,6 +247,7 @@ def store(k: Any, plan: Plan, c: Any, sums: list[list[list[Any]]], corner: Any, 
                             c[r * n + column + j * N] = values[2 * half].astype(c.dtype)
 
 
+@workload
 def gemm(
     n: int,
     m: int | None = None,

@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.launch import Launch
-from workloads.data import require_positive
+from workloads.data import require_positive, workload
 
 FACTOR, STEP = 1.0001, 0.5
 
@@ -36,6 +36,7 @@ def live_values_kernel(k: Any, y: Any, iters: Any, *, live: int) -> None:
     y[k.block_idx.x * k.block_dim.x + k.thread_idx.x] = total
 
 
+@workload
 def spin(grid: int, block: int = 256, iters: int = 2048) -> Launch:
     """`grid` equal blocks of arithmetic: time shows waves and their tail, and nothing else."""
     require_positive(grid=grid, block=block, iters=iters)
@@ -51,6 +52,7 @@ def spin(grid: int, block: int = 256, iters: int = 2048) -> Launch:
     return launch.with_(name="waves.spin", params=params, expected=right, flops=2.0 * grid * block * iters, rtol=1e-4)
 
 
+@workload
 def live_values(grid: int, live: int, shared_bytes: int = 0, block: int = 256, iters: int = 64) -> Launch:
     """`grid` blocks that hold `live` floats a thread in registers and `shared_bytes` of shared memory a block."""
     require_positive(grid=grid, live=live, block=block, iters=iters)
