@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -22,8 +23,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
-from sim.launch import Launch
+import numpy as np
+
+from sim.launch import Launch, is_integer
 from sim.profile import Profile, load_profile, names
+from sim.report.metrics import TABLE, unknown_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +70,7 @@ def sweep(
     workload: Workload,
     grid: Mapping[str, Iterable[Any]],
     gpu: Gpu | Sequence[Gpu] = "h200",
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     processes: int | None = None,
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
@@ -85,10 +89,11 @@ def sweep(
     as a line of JSON, and a later sweep takes from it what it already has; failed
     points are tried again.
 
-    Raises `SweepError` for an empty grid or a workload that is not callable,
+    Raises `SweepError` for an empty grid, parameters that the workload does not take, unknown metrics,
     `ProfileError` for an unknown GPU, `SweepStopped` on Ctrl-C.
     """
-    points = _points(workload, grid, gpu, tuple(metrics))
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    points = _points(workload, grid, gpu, metrics)
     done = _load(store)
     rows = {point.key: done[point.key] for point in points if point.key in done}
     todo = [point for point in points if point.key not in rows]
@@ -110,8 +115,8 @@ def sweep(
             if store is not None
             else "nothing was stored: give store=FILE to be able to go on"
         )
-        raise SweepStopped(message, _frame(points, rows, tuple(metrics))) from None
-    return _frame(points, rows, tuple(metrics))
+        raise SweepStopped(message, _frame(points, rows, metrics)) from None
+    return _frame(points, rows, metrics)
 
 
 def _compile_first() -> None:
@@ -127,11 +132,14 @@ def _points(
     """Every combination, with its key; unusable input is refused before anything runs."""
     if not callable(workload):
         raise SweepError(f"workload must be a function that returns a Launch, not {workload!r}")
-    axes = {name: list(values) for name, values in grid.items()}
+    if not isinstance(grid, Mapping):
+        raise SweepError(f'the grid must be a dict of lists, such as {{"n": [256, 512]}}, not {grid!r}')
+    axes = {name: _values(name, values) for name, values in grid.items()}
     empty = [name for name, values in axes.items() if not values]
     if not axes or empty:
         raise SweepError(f"nothing to sweep: {f'no values for {empty[0]!r}' if empty else 'the grid is empty'}")
-    gpus = [gpu] if isinstance(gpu, str | os.PathLike | Profile) else list(gpu)
+    _check_names(workload, axes, metrics)
+    gpus = [gpu] if isinstance(gpu, str | os.PathLike | Profile) else _values("gpu", gpu)
     if not gpus:
         raise SweepError("nothing to sweep: no GPU given")
     described = [_describe(each) for each in gpus]
@@ -143,6 +151,29 @@ def _points(
             key = _digest([_qualified_name(workload), repr(sorted(params.items())), digest, code, *metrics])
             points.append(Point(workload, params, name, overrides, metrics, key))
     return points
+
+
+def _values(name: str, values: Any) -> list[Any]:
+    """The values of a parameter; NumPy's numbers as Python's, which make the same kernel as a direct call does."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise SweepError(f"{name} needs a list of values, such as [{values!r}], not {values!r}")
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _check_names(workload: Workload, axes: Mapping[str, Any], metrics: tuple[str, ...]) -> None:
+    """Refuse parameters that the workload does not take or lacks, columns that would be there twice, and no metrics."""
+    try:
+        inspect.signature(workload).bind(**axes)
+    except TypeError as error:
+        raise SweepError(f"{_qualified_name(workload)}{inspect.signature(workload)}: {error}") from None
+    except ValueError:  # a callable that has no signature
+        pass
+    twice = [name for name in axes if name in ("gpu", "error", *RESULT_COLUMNS)]
+    if twice:
+        raise SweepError(f"parameter {twice[0]!r} has the name of a column of results; give it another one")
+    for metric in metrics:
+        if metric not in TABLE:
+            raise SweepError(str(unknown_metric(metric).args[0]))
 
 
 def _describe(gpu: Gpu) -> tuple[str, tuple[tuple[str, Any], ...], str]:
@@ -182,8 +213,8 @@ def _digest(parts: Iterable[str]) -> str:
 
 def _process_count(workload: Workload, processes: int | None, points: int) -> int:
     """How many processes to use: 1 also when other processes could not import the workload."""
-    if processes is not None and processes < 1:
-        raise SweepError(f"processes={processes}: must be at least 1")
+    if processes is not None and (not is_integer(processes) or processes < 1):
+        raise SweepError(f"processes={processes!r}: must be an integer of at least 1")
     module = sys.modules.get(getattr(workload, "__module__", ""), None)
     importable = module is not None and module.__name__ != "__main__"
     if not importable or getattr(module, getattr(workload, "__qualname__", ""), None) is not workload:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sim
@@ -177,11 +178,41 @@ def test_a_workload_that_others_cannot_import_runs_here(runs: list[Point]) -> No
 
 
 @pytest.mark.parametrize(
-    ("grid", "message"), [({}, "the grid is empty"), ({"n": [32], "width": []}, "no values for 'width'")]
+    ("grid", "options", "message"),
+    [
+        ({}, {}, "the grid is empty"),
+        ({"n": [32], "width": []}, {}, "no values for 'width'"),
+        ([32], {}, "the grid must be a dict of lists"),
+        ({"n": 32}, {}, r"n needs a list of values, such as \[32\]"),
+        ({"n": "32"}, {}, "n needs a list of values"),
+        ({"n": [32], "size": [1]}, {}, "memory.copy.*'size'"),
+        ({"width": [1]}, {}, "memory.copy.*missing a required argument: 'n'"),
+        ({"n": [32]}, {"gpu": None}, "gpu needs a list of values"),
+        ({"n": [32]}, {"processes": 0}, "processes=0"),
+        ({"n": [32]}, {"processes": "2"}, "processes='2'"),
+        ({"n": [32]}, {"metrics": ["sm__cycles_elapsed.mx"]}, "did you mean 'sm__cycles_elapsed.max'"),
+    ],
 )
-def test_nothing_to_sweep_is_an_error(grid: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_swept_is_refused_before_anything_runs(
+    runs: list[Point], grid: Any, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SweepError, match=message):
-        quick(grid)
+        quick(grid, **options)
+    assert not runs
+
+
+def test_a_parameter_named_as_a_result_is_refused(runs: list[Point]) -> None:
+    with pytest.raises(SweepError, match="'waves' has the name of a column"):
+        sweep(lambda waves: memory.copy(waves), {"waves": [32]}, "toy", progress=False)
+
+
+def test_numpys_numbers_give_the_rows_of_pythons() -> None:
+    plain, numpys = (quick({"n": sizes}) for sizes in ([64, 96], np.arange(64, 97, 32)))
+    assert plain.equals(numpys)
+
+
+def test_one_metric_may_be_given_by_itself(runs: list[Point]) -> None:
+    assert "sm__cycles_active.avg" in quick({"n": [32]}, metrics="sm__cycles_active.avg")
 
 
 def test_an_unknown_gpu_is_refused_before_anything_runs(runs: list[Point]) -> None:

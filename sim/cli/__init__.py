@@ -31,6 +31,8 @@ class OneLineErrors(TyperGroup):
             message, code = f"{error.filename}: {error.strerror}" if error.filename else str(error), 2
         except (LaunchError, ProfileError) as error:
             message, code = str(error), 2
+        except MemoryError as error:
+            message, code = str(error) or "out of memory", 2
         except Exception as error:
             if not _is_meant(error):
                 raise

@@ -54,11 +54,12 @@ def profile(
     typer.echo(f"{p.label}: {p.gpu.name}")
     _print(table)
     typer.echo("; ".join(f"{letter}: {meaning}" for letter, meaning in CONFIDENCES.items()))
+    typer.echo("the sources in full: hardware_profiles/SOURCES.md")
 
 
 def occupancy(
     threads: Annotated[int, typer.Option(help="Threads a block.")],
-    registers: Annotated[int, typer.Option(help="Registers a thread.")] = 32,
+    registers: Annotated[int, typer.Option(min=1, help="Registers a thread.")] = 32,
     shared: Annotated[int, typer.Option(help="Bytes of shared memory a block, static and dynamic.")] = 0,
     carveout: Annotated[int | None, typer.Option(help="Carve-out in KiB; default: the driver's choice.")] = None,
     blocks: Annotated[int | None, typer.Option(min=1, help="Blocks of the grid: print waves as well.")] = None,
@@ -66,6 +67,7 @@ def occupancy(
 ) -> None:
     """Print how many blocks fit on an SM and what limits them."""
     from sim.occupancy import occupancy as occupancy_of
+    from sim.report.formatting import counted
 
     p = load_profile(gpu)
     o = occupancy_of(p, threads, registers, shared, carveout_kib=carveout)
@@ -79,7 +81,7 @@ def occupancy(
     typer.echo(f"theoretical occupancy {o.fraction:.1%}, limited by {', '.join(o.limiters)}")
     typer.echo("blocks by limit: " + ", ".join(f"{name} {limit}" for name, limit in limits.items()))
     typer.echo(
-        f"a block takes {o.warps_per_block} warps, {o.registers_per_thread} registers a thread, "
+        f"a block takes {counted(o.warps_per_block, 'warp')}, {o.registers_per_thread} registers a thread, "
         f"{o.shared_per_block_bytes} bytes of shared memory; carve-out {o.shared_carveout_bytes // 1024} KiB"
     )
     if blocks is not None:

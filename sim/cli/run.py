@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sim.files import check_place
 from sim.launch import Launch
 
 
@@ -48,6 +49,8 @@ def parse_settings(settings: list[str], workload: Callable[..., Launch], name: s
     values = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
+        if key in values:
+            raise typer.BadParameter(f"{key} is given twice")
         if not equals:
             raise typer.BadParameter(f"{setting!r}: write parameters as key=value, such as n=1024")
         values[key] = parse_value(text)
@@ -93,6 +96,8 @@ def run(
         hint = f"did you mean {', '.join(close)}?" if close else "`tailwave run --list` lists them"
         raise typer.BadParameter(f"no workload {workload!r}: {hint}")
     arguments = parse_settings(settings or [], known[workload], workload)
+    if json is not None:
+        check_place(json)
     try:
         launch = known[workload](**arguments)
     except (ValueError, TypeError) as error:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sim.files import check_place
+from sim.report.formatting import counted
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -16,6 +19,8 @@ ALIGNED = (*range(256, 768, 128), *range(768, 2305, 64))
 MISALIGNED = (612, 1124, 1380, 678, 1190, 1446, 545, 1057, 1313)  #: three multiples of 4, of 2 only, odd
 FOOT = 1800  #: the first multiple of 8 past the cliff
 DEFAULT_SIZES = tuple(sorted({*ALIGNED, *MISALIGNED, *CLIFF, FOOT}))
+DEFAULT_RANGE = (256, 2304, 64)  #: what --from, --to and --step are where only some of them are given
+FORMATS = (".png", ".svg", ".pdf")
 DEFAULT_GPU = "a100_sxm_40gb"
 
 
@@ -39,7 +44,13 @@ def choose_sizes(sizes: str | None, first: int | None, last: int | None, step: i
     elif (first, last, step) == (None, None, None):
         return list(DEFAULT_SIZES)
     else:
-        chosen = list(range(first or 256, (last or 2304) + 1, step or 64))
+        first, last, step = (
+            given if given is not None else usual
+            for given, usual in zip((first, last, step), DEFAULT_RANGE, strict=True)
+        )
+        if step < 1:
+            raise typer.BadParameter(f"--step {step}: must be at least 1")
+        chosen = list(range(first, last + 1, step))
     if not chosen or chosen[0] < 1:
         raise typer.BadParameter("no sizes to simulate: sizes must be positive, and --from at most --to")
     return chosen
@@ -49,9 +60,9 @@ def sawtooth(
     gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = DEFAULT_GPU,
     tile: Annotated[str, typer.Option(help="Rows x columns of C that a block computes, e.g. 256x128.")] = "256x128",
     sizes: Annotated[str | None, typer.Option(help="Sizes N, separated by commas.")] = None,
-    first: Annotated[int | None, typer.Option("--from", help="First size of a range.")] = None,
-    last: Annotated[int | None, typer.Option("--to", help="Last size of a range.")] = None,
-    step: Annotated[int | None, typer.Option(help="Step of a range.")] = None,
+    first: Annotated[int | None, typer.Option("--from", help="First size of a range; 256 if not given.")] = None,
+    last: Annotated[int | None, typer.Option("--to", help="Last size of a range; 2304 if not given.")] = None,
+    step: Annotated[int | None, typer.Option(help="Step of a range; 64 if not given.")] = None,
     dtype: Annotated[str, typer.Option(help="bf16, f16 or tf32.")] = "bf16",
     output: Annotated[Path | None, typer.Option(help="Picture to write (PNG, SVG or PDF).")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write the points as CSV, beside the picture.")] = False,
@@ -74,6 +85,10 @@ def sawtooth(
         raise typer.BadParameter(str(error)) from None
     profile = load_profile(gpu)
     picture = output or Path(f"sawtooth_{profile.name}_{tile}_{dtype}.png")
+    if picture.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"--output {picture}: give a file name that ends in {', '.join(FORMATS)}")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    check_place(picture)
     store = picture.with_suffix(".jsonl")
     if fresh:
         store.unlink(missing_ok=True)
@@ -114,9 +129,8 @@ def summary(frame: pd.DataFrame) -> str:
 
 def _line(point: dict[str, Any], remark: str) -> str:
     blocks = round(point["tail_blocks"] / point["tail_utilization"])
-    waves = "1 wave" if point["waves"] == 1 else f"{point['waves']} waves"
     return (
-        f"N={point['n']}: {point['tiles']} tiles, {waves}, "
+        f"N={point['n']}: {counted(point['tiles'], 'tile')}, {counted(point['waves'], 'wave')}, "
         f"last wave {point['tail_blocks']} of {blocks} blocks ({point['tail_utilization']:.1%}), "
         f"{point['cycles']:,} cycles, {point['tflops']:.1f} TFLOP/s{remark}"
     )

@@ -60,9 +60,13 @@ def test_without_a_workload_they_are_listed_with_their_parameters() -> None:
         (("memory.copy",), "missing a required argument: 'n'"),
         (("memory.copy", "300"), "write parameters as key=value"),
         (("memory.copy", "n=0"), "n=0: must be a positive integer"),
+        (("memory.copy", "n=1", "n=2"), "n is given twice"),
+        (("memory.copy", f"n={10**15}"), "Unable to allocate"),
+        (("memory.copy", "n=32", "--json", "no/such/report.json"), "there is no folder 'no/such'"),
     ],
 )
 def test_bad_words_are_told(words: tuple[str, ...], message: str) -> None:
     status, output = invoke(*words)
-    assert status != 0
+    assert status == 2
     assert message in output
+    assert "Verdict" not in output

@@ -31,6 +31,7 @@ def test_default_sizes_are_about_forty_with_the_cliff_and_some_misaligned() -> N
 def test_sizes_are_a_list_or_a_range() -> None:
     assert choose_sizes("1793, 1792", None, None, None) == [1792, 1793]
     assert choose_sizes(None, 512, 640, 64) == [512, 576, 640]
+    assert choose_sizes(None, 2200, None, None) == [2200, 2264]
 
 
 @pytest.mark.parametrize("sizes", [("1792", 256, None, None), ("many", None, None, None), (None, 512, 256, None)])
@@ -67,6 +68,8 @@ def test_the_step_to_another_wave_is_told_in_words(tmp_path: Path) -> None:
         (("--gpu", "a100"), "a100"),
         (("--tile", "100x100"), "64, 128 or 256"),
         (("--sizes", "0"), "sizes must be positive"),
+        (("--from", "0"), "sizes must be positive"),
+        (("--step", "0"), "--step 0: must be at least 1"),
     ],
 )
 def test_bad_input_is_told_and_writes_nothing(tmp_path: Path, words: tuple[str, str], message: str) -> None:
@@ -74,3 +77,12 @@ def test_bad_input_is_told_and_writes_nothing(tmp_path: Path, words: tuple[str, 
     assert status != 0
     assert message in " ".join(output.split())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "message"), [("saw.gif", ".png, .svg, .pdf"), (".", ".png"), ("taken.png", "folder")])
+def test_a_picture_that_cannot_be_written_is_refused_before_the_sweep(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "taken.png").mkdir()
+    status, output = invoke(*SMALL, "--sizes", "64", "--output", str(tmp_path / name))
+    assert status == 2
+    assert message in " ".join(output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.png"]
