@@ -27,7 +27,7 @@ from sim.counters import LaunchResult, Sm
 from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
 from sim.heap import DeviceArray, Heap, Mark, Outputs
 from sim.isa import WARP_SIZE
-from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, pack_params
+from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
 from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy, check_launch, occupancy
 from sim.profile import Profile, load_profile
@@ -62,8 +62,8 @@ class Stream:
         """
         if not isinstance(launch, Launch):
             raise LaunchError(
-                f"a {type(launch).__name__} cannot be launched: "
-                "give a Launch, or a Program with grid, block and arguments"
+                f"{launch!r:.80} cannot be launched: give a Launch, such as kernel.launch(grid, block, args=(...)) "
+                "makes, or a Program with grid, block and arguments"
             )
         done = self._device.env.event()
         self._queue.put((self._device.run_kernel(launch, **options), self._device.compute.request(), done))
@@ -91,8 +91,8 @@ class Device:
     """
 
     def __init__(self, gpu: str | Profile = "h200", *, threads: int = 1) -> None:
-        if threads < 1:
-            raise ValueError(f"threads={threads}: at least 1 is needed")
+        if not is_integer(threads) or threads < 1:
+            raise LaunchError(f"threads={threads!r}: an integer of at least 1 is needed")
         self.profile = gpu if isinstance(gpu, Profile) else load_profile(gpu)
         self.env = simpy.Environment()
         self.compute = simpy.Resource(self.env, capacity=1)
@@ -122,8 +122,7 @@ class Device:
                 made.set(np.asarray(values.fill, values.dtype))
             return made
         data = np.asarray(values)
-        if data.dtype.kind not in "iufb" and data.dtype.name != "bfloat16":
-            raise LaunchError(f"an array of dtype {data.dtype} cannot live on the device")
+        data = data.astype(data.dtype.newbyteorder("="), copy=False)
         made = self.empty(data.shape, data.dtype)
         made.set(data)
         return made
@@ -262,10 +261,8 @@ class Device:
         program = launch.program
         if order not in ("gto", "lrr"):
             raise LaunchError(f"scheduler={order!r}: use 'gto' (greedy, then youngest) or 'lrr' (loose round robin)")
-        if cycle_limit < 1:
-            raise LaunchError(f"cycle_limit={cycle_limit}: at least one cycle is needed")
-        if launch.shared_bytes < 0:
-            raise LaunchError(f"shared_bytes={launch.shared_bytes}: must not be negative (cudaErrorInvalidValue)")
+        if not is_integer(cycle_limit) or cycle_limit < 1:
+            raise LaunchError(f"cycle_limit={cycle_limit!r}: an integer of at least 1 is needed")
         shared = program.shared_static_bytes + launch.shared_bytes
         check_launch(self.profile, launch.grid, launch.block, program.registers, shared)
         check_program(program)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core.layout import GLOBAL_BASE
-from sim.launch import LaunchError
+from sim.launch import LaunchError, array_shape
 
 ALIGNMENT = 256  #: bytes; cudaMalloc's
 FIRST_BYTES = 1 << 20  #: backing store at first
@@ -39,13 +39,10 @@ class Heap:
 
     def array(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """A new array of zeros. Raises `LaunchError` for an impossible shape, `MemoryError` when it does not fit."""
-        dims = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-        if not all(isinstance(d, int | np.integer) and d >= 0 for d in dims):
-            raise LaunchError(f"shape {shape!r}: an array's dimensions are integers, none negative")
-        kind = np.dtype(dtype)
-        if kind.hasobject or kind.itemsize == 0:
-            raise LaunchError(f"an array of dtype {kind} cannot live on the device")
-        made = DeviceArray(self, self._used, tuple(int(d) for d in dims), kind)
+        dims, kind = array_shape(shape), np.dtype(dtype)
+        if (kind.kind not in "iufb" and kind.name != "bfloat16") or kind.itemsize > 8 or not kind.isnative:
+            raise LaunchError(f"an array of dtype {kind} cannot live on the device; convert it with .astype(...) first")
+        made = DeviceArray(self, self._used, dims, kind)
         self._reserve(made.nbytes)
         self.allocations.append((made.offset, made.offset + made.nbytes))
         return made
@@ -151,6 +148,10 @@ class Outputs(Mapping[str, npt.NDArray[Any]]):
         for array in self._arrays.values():
             array._readers = [reader for reader in array._readers if reader() is not None]
             array._readers.append(weakref.ref(self))
+
+    def __repr__(self) -> str:
+        named = (f"{name} {array.dtype}{list(array.shape)}" for name, array in self._arrays.items())
+        return f"<Outputs: {', '.join(named) or 'none'}>"
 
     def keep(self, array: DeviceArray) -> None:
         """Copy `array` now: it is about to change."""

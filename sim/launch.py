@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -38,8 +38,26 @@ class OutputArray:
 
 def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> OutputArray:
     """An array argument of zeros, made on the device."""
-    dims = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    return OutputArray(tuple(int(d) for d in dims), np.dtype(dtype))
+    return OutputArray(array_shape(shape), np.dtype(dtype))
+
+
+def array_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """`shape` as a tuple of ints. Raises `LaunchError` for what is no shape."""
+    dims = _integers(shape)
+    if dims is None or min(dims, default=0) < 0:
+        raise LaunchError(f"shape {shape!r}: an array's dimensions are integers, none negative")
+    return dims
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is an int, of Python or NumPy; a bool is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    """One integer or a sequence of them as a tuple of ints; None for anything else."""
+    parts: list[Any] = [value] if not isinstance(value, Iterable) or isinstance(value, str | bytes) else [*value]
+    return tuple(int(part) for part in parts) if all(is_integer(part) for part in parts) else None
 
 
 def dim3(value: int | Sequence[int], what: str) -> Dim3:
@@ -47,12 +65,12 @@ def dim3(value: int | Sequence[int], what: str) -> Dim3:
 
     Raises `LaunchError` when a dimension is not a positive integer.
     """
-    dims = (value,) if isinstance(value, int | np.integer) else tuple(value)
-    if not 1 <= len(dims) <= 3 or not all(isinstance(d, int | np.integer) for d in dims):
+    dims = _integers(value)
+    if dims is None or not 1 <= len(dims) <= 3:
         raise LaunchError(f"{what} must be one to three integers, not {value!r}")
     if min(dims) < 1:
-        raise LaunchError(f"{what}={tuple(dims)}: every dimension must be at least 1 (cudaErrorInvalidConfiguration)")
-    return tuple(int(d) for d in dims + (1, 1))[:3]  # type: ignore[return-value]
+        raise LaunchError(f"{what}={dims}: every dimension must be at least 1 (cudaErrorInvalidConfiguration)")
+    return (dims + (1, 1))[:3]  # type: ignore[return-value]
 
 
 class HasOutputs(Protocol):
@@ -87,8 +105,16 @@ class Launch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", dim3(self.grid, "grid"))
         object.__setattr__(self, "block", dim3(self.block, "block"))
+        if not is_integer(self.shared_bytes) or self.shared_bytes < 0:
+            raise LaunchError(
+                f"shared_bytes={self.shared_bytes!r}: must be an integer, not negative (cudaErrorInvalidValue)"
+            )
         if not self.name:
             object.__setattr__(self, "name", self.program.name)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"<Launch {self.name}({given}) {self.grid}x{self.block}>"
 
     @property
     def threads_per_block(self) -> int:

@@ -68,6 +68,8 @@ def occupancy(
     limits = gpu.occupancy if isinstance(gpu, Profile) else gpu
     shared = shared_static_bytes + shared_dynamic_bytes
     check_block_resources(limits, threads_per_block, registers_per_thread, shared)
+    if carveout_kib is not None and not 0 <= carveout_kib <= largest_kib(limits):
+        raise LaunchError(f"carve-out of {carveout_kib} KiB: 0 to {largest_kib(limits)} are possible")
     warps = _ceil_div(threads_per_block, limits.warp_size)
     allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_allocation_unit_bytes)
     registers_per_warp = _round_up(registers_per_thread * limits.warp_size, limits.register_allocation_unit)
@@ -155,7 +157,7 @@ def check_block_resources(limits: OccupancyLimits, threads: int, registers: int,
     if not 0 <= shared_bytes <= limits.shared_per_block_optin_bytes:
         raise LaunchError(
             f"{shared_bytes} bytes of shared memory a block: at most {limits.shared_per_block_optin_bytes} "
-            f"are allowed, opted in (cudaErrorInvalidValue)"
+            "are allowed, opted in (cudaErrorInvalidValue)"
         )
 
 

@@ -63,6 +63,9 @@ class Profile(Sections):
         changes = ", ".join(f"{key}={value}" for key, value in self.overrides)
         return f"{self.name} ({changes})" if changes else self.name
 
+    def __repr__(self) -> str:
+        return f"<Profile {self.label}: {self.gpu.name}>"
+
     def quantity(self, key: str) -> Quantity:
         """Value, unit, source and confidence of `"section.key"`; `KeyError` with near matches if there is none."""
         if key not in self.quantities:
@@ -75,6 +78,8 @@ class Profile(Sections):
         Raises `ProfileError` for an unknown key and for an impossible value, alone or with the others.
         """
         where = f"override of profile {self.name!r}"
+        if not isinstance(changes, Mapping):
+            raise ProfileError(f'{where}: give a dict such as {{"gpu.sm_count": 2}}, not {changes!r}')
         quantities = dict(self.quantities)
         for key, value in changes.items():
             if key not in quantities:
@@ -99,6 +104,8 @@ def load_profile(profile: str | os.PathLike[str] | Profile) -> Profile:
     """
     if isinstance(profile, Profile):
         return profile
+    if not isinstance(profile, str | os.PathLike):
+        raise ProfileError(f"a GPU is a profile's name, a TOML file's path or a Profile, not {profile!r}")
     text = os.fspath(profile)
     if isinstance(profile, os.PathLike) or text.endswith(".toml") or os.sep in text:
         path = Path(text)
@@ -156,7 +163,7 @@ def _quantities(tables: Mapping[str, Any], where: Any, problems: list[str]) -> I
             problems.append(f"{where(key)}: confidence is {confidence!r}; use one of {', '.join(CONFIDENCES)}")
         value = entry["value"]
         yield key, Quantity(tuple(value) if isinstance(value, list) else value, unit, source, confidence)
-    for key in units.keys() - found.keys() - _optional():
+    for key in (key for key in units if key not in found and key not in _optional()):
         problems.append(f"{where(key)}: missing key (unit {units[key]!r}); add it")
 
 

@@ -157,6 +157,9 @@ class Program:
     arch: str = "sm_90"
     banks: Mapping[int, bytes] = field(default_factory=dict)  #: constant banks other than 0
 
+    def __repr__(self) -> str:
+        return f"<Program {self.name}: {len(self.instructions)} instructions, {self.registers} registers, {self.arch}>"
+
     @property
     def rows_per_warp(self) -> int:
         """Rows of 32 words that a warp occupies in the simulated register file."""

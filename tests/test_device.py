@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
 
 import numpy as np
 import pytest
 
 import sim
+from sim.builder import BuildError
 from sim.device import Device
 from sim.isa import Op, Space, TimingClass
 from sim.launch import LaunchError
@@ -235,8 +237,14 @@ def test_arguments_that_fit_are_taken_as_they_come(device):
         ({"block": (1, 1, 65)}, "z is at most 64"),
         ({"shared_bytes": 16385}, "16385 bytes of shared memory a block: at most 16384"),
         ({"shared_bytes": -4}, "shared_bytes=-4"),
+        ({"shared_bytes": 1.5}, "shared_bytes=1.5: must be an integer"),
+        ({"grid": b"2"}, "grid must be one to three integers, not b.2."),
+        ({"block": 32.0}, "block must be one to three integers, not 32.0"),
+        ({"block": "32"}, "block must be one to three integers, not '32'"),
+        ({"block": True}, "block must be one to three integers, not True"),
         ({"scheduler": "fifo"}, "scheduler='fifo': use 'gto'"),
         ({"cycle_limit": 0}, "cycle_limit=0"),
+        ({"cycle_limit": math.nan}, "cycle_limit=nan: an integer"),
     ],
 )
 def test_launches_that_cuda_refuses_are_refused_in_its_words(device, changes, message):
@@ -257,7 +265,7 @@ def test_a_refused_launch_leaves_caches_memory_and_clock_alone(device):
 
 
 def test_what_is_no_launch_is_refused(device):
-    with pytest.raises(LaunchError, match="a Kernel cannot be launched"):
+    with pytest.raises(LaunchError, match=r"<kernel scale\(.*cannot be launched: give a Launch, such as kernel.launch"):
         device.launch(scale)
     with pytest.raises(LaunchError, match="scale: a launch needs grid and block"):
         device.launch(scale.build_for((X, Y, 1.0, 32)))
@@ -267,6 +275,35 @@ def test_what_is_no_launch_is_refused(device):
         device.launch(memory.copy(8), colour="red")
     with pytest.raises(ValueError, match="threads=0"):
         Device("toy", threads=0)
+    with pytest.raises(LaunchError, match="threads='2': an integer"):
+        Device("toy", threads="2")
+    with pytest.raises(BuildError, match=r"on\('toy'\): give a device"):
+        scale[1, 32].on("toy")
+
+
+@pytest.mark.parametrize("shape", ["3", 1.5, -1, (2, None), True])
+def test_what_is_no_shape_is_refused(device, shape):
+    for make in (sim.zeros, device.empty):
+        with pytest.raises(LaunchError, match="an array's dimensions are integers, none negative"):
+            make(shape)
+
+
+@pytest.mark.parametrize("dtype", ["U5", object, np.complex64, np.longdouble, ">f4", "M8[s]"])
+def test_a_type_that_the_device_does_not_have_is_refused(device, dtype):
+    with pytest.raises(LaunchError, match="cannot live on the device"):
+        device.empty(3, dtype)
+
+
+def test_an_array_in_another_byte_order_is_converted(device):
+    assert device.array(np.arange(3, dtype=">f4")).numpy().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_a_prompt_shows_is_a_line(device):
+    launch = memory.copy(1 << 10)
+    report = device.launch(launch)
+    trace = sim.record(launch, gpu="toy")
+    for shown in (launch, launch.program, trace, report, report.outputs, device, device.profile):
+        assert len(repr(shown)) < 120 and "0x" not in repr(shown)
 
 
 @pytest.mark.parametrize(

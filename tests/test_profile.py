@@ -225,6 +225,23 @@ def test_missing_key_is_reported_at_its_section(tmp_path: Path) -> None:
         load_profile(path)
 
 
+def test_missing_keys_are_reported_in_the_order_of_a_profile(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("")
+    with pytest.raises(ProfileError) as caught:
+        load_profile(path)
+    lines = str(caught.value).splitlines()
+    assert "gpu.name: missing key" in lines[0] and "gpu.architecture" in lines[1]
+
+
+@pytest.mark.parametrize("gpu", [None, 5])
+def test_what_names_no_profile_is_refused(gpu: object) -> None:
+    with pytest.raises(ProfileError, match=f"a TOML file's path or a Profile, not {gpu}"):
+        load_profile(gpu)  # type: ignore[arg-type]
+    with pytest.raises(ProfileError, match="give a dict"):
+        load_profile("toy").override(gpu)  # type: ignore[arg-type]
+
+
 def test_unknown_section_is_reported(tmp_path: Path) -> None:
     path = edited(tmp_path, "[l2]", "[level2]")
     with pytest.raises(ProfileError, match=r"level2\.bytes: unknown key"):

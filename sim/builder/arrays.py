@@ -125,7 +125,8 @@ class Array:
             parts = parts[0]
         if len(parts) != self.ndim:
             raise t.error(
-                f"{self.name} has {self.ndim} dimension{'s' * (self.ndim != 1)}, but {len(parts)} indices are given"
+                f"{self.name} has {self.ndim} dimension{'s' * (self.ndim != 1)}, "
+                f"but {len(parts)} {'index is' if len(parts) == 1 else 'indices are'} given"
             )
         values = []
         for part in parts:

@@ -97,7 +97,7 @@ class Kernel:
             raise BuildError(
                 f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values"
             )
-        return Configured(self, parts[0], parts[1], int(parts[2]) if len(parts) == 3 else 0)
+        return Configured(self, *parts)
 
     def build(self, arg_specs: Sequence[ArgSpec], constants: Mapping[str, Any] | None = None) -> Program:
         """The program for arguments of these kinds. Kept: the same specs and constants give the same object.
@@ -166,6 +166,10 @@ class Configured:
 
     def on(self, device: Any) -> Callable[..., Any]:
         """A callable that runs the kernel on `device` with the arguments it gets and returns the report."""
+
+        if not hasattr(device, "launch"):
+            name = self.kernel.name
+            raise BuildError(f"{name}[grid, block].on({device!r}): give a device, such as sim.Device('h200')")
 
         def run(*args: Any, **constants: Any) -> Any:
             program = self.kernel.build_for(args, constants)

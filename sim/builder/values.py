@@ -225,6 +225,12 @@ class Scalar:
     def __index__(self) -> int:
         self._refuse("range() or a Python list's index", "use k.range_ or a kernel array")
 
+    def __getitem__(self, index: Any) -> Any:
+        raise self.tracer.error("this is a number, which has no elements; what is indexed must be an array")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index]
+
     def __iter__(self) -> Any:
         self._refuse("iteration", "loads with width= give a tuple")
 

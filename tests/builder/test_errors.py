@@ -72,7 +72,19 @@ def test_wrong_number_of_indices():
     def other(k, m):
         m[k.thread_idx.x] = 0.0  # here
 
-    refuse(other, (M,), message="m has 2 dimensions, but 1 indices")
+    refuse(other, (M,), message="m has 2 dimensions, but 1 index is")
+
+
+def test_index_of_a_number():
+    def body(k, x, n):
+        x[0] = n[0]  # here
+
+    refuse(body, (X, 4), message="a number, which has no elements; what is indexed must be an array")
+
+    def other(k, x, n):
+        n[0] = x[0]  # here
+
+    refuse(other, (X, 4), message="what is indexed must be an array")
 
 
 def test_float_index():
