@@ -28,6 +28,7 @@ from sim.profile import load_profile
 from sim.program import Instruction, Program
 
 NOTICE = "Tailwave compiles its core once, about a minute ..."
+WAITING = "Tailwave waits for another process, which compiles its core ..."
 
 
 def ensure_compiled() -> None:
@@ -95,5 +96,9 @@ def _alone(path: Path) -> Iterator[None]:
         yield
         return
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(WAITING, file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -12,8 +12,12 @@ that failed stays queued; Ctrl-C drops it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -102,6 +106,7 @@ class Device:
         self._threads = min(threads, self.profile.gpu.sm_count)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self._running: tuple[Launch, Mark] | None = None
+        self._in_core = self._stop_asked = False
         self._failure: Exception | None = None
         self._default = Stream(self)
         self._streams = [self._default]
@@ -186,8 +191,9 @@ class Device:
     def _advance(self, done: Callable[[], bool]) -> None:
         """Run the clock until `done()` or until a kernel fails."""
         try:
-            while self._failure is None and not done():
-                self.env.step()
+            with self._asked_to_stop_between_steps():
+                while self._failure is None and not done():
+                    self.env.step()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._interrupt()) from None
         except BaseException:
@@ -198,6 +204,40 @@ class Device:
             raise failure.with_traceback(None)  # where in the simulator is of no interest
         if failure is not None:
             raise failure
+
+    @contextmanager
+    def _asked_to_stop_between_steps(self) -> Iterator[None]:
+        """Ctrl-C during a step of the core takes effect after it.
+
+        Compiled code swallows an exception that is raised in what little Python it calls.
+        """
+        here = threading.current_thread() is threading.main_thread()
+        if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if not self._in_core:
+                signal.default_int_handler(number, frame)
+            self._stop_asked = True
+
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._in_core = self._stop_asked = False
+
+    def _step(self, engine: engines.Engine, t0: int, t1: int) -> int:
+        """`Engine.step`, and then Ctrl-C if it was pressed meanwhile."""
+        self._in_core = True
+        try:
+            following = engine.step(t0, t1)
+        finally:
+            self._in_core = False
+        if self._stop_asked:
+            raise KeyboardInterrupt
+        return following
 
     def _interrupt(self) -> str:
         """Give up the running kernel and everything queued, and make the device usable; says what happened."""
@@ -307,7 +347,7 @@ class Device:
         engine.start(now)
         step = engines.step_cycles(self.profile)
         while True:
-            following = engine.step(now, now + step)
+            following = self._step(engine, now, now + step)
             if engine.error is not None:
                 raise error_of(engine, lambda address: place_of(arrays, address))
             if engine.ended:

@@ -42,6 +42,28 @@ def test_whoever_comes_second_waits_and_compiles_nothing(compiled: list[str]) ->
     assert compiled == ["core"]
 
 
+def test_whoever_waits_says_so(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = threading.Thread(target=compilation.ensure_compiled)
+
+    def slow() -> None:
+        second.start()
+        while compilation.WAITING not in heard():
+            second.join(0.01)
+
+    said: list[str] = []
+
+    def heard() -> str:
+        said.append(capsys.readouterr().err)
+        return "".join(said)
+
+    monkeypatch.setattr(compilation, "_compile", slow)
+    compilation.ensure_compiled()
+    second.join()
+    assert heard() == f"{compilation.NOTICE}\n{compilation.WAITING}\n"
+
+
 def test_a_compilation_that_fails_is_tried_again(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise MemoryError

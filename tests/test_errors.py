@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import traceback
 
@@ -267,7 +268,8 @@ def interrupt(monkeypatch):
         nonlocal steps
         steps += 1
         if steps == 5:
-            signal.raise_signal(signal.SIGINT)
+            with contextlib.suppress(BaseException):  # as compiled code does with an error in the Python that it calls
+                signal.raise_signal(signal.SIGINT)
         return step(self, t0, t1)
 
     monkeypatch.setattr(engines.Engine, "step", counting)
@@ -305,3 +307,28 @@ def test_ctrl_c_waits_for_the_threads_that_step_sms(interrupt):
         device.launch(half_way.launch(4, 32, args=(sim.zeros(128), 0)))
     launch = memory.copy(100)
     launch.check(device.launch(launch))
+
+
+def test_ctrl_c_at_once_where_the_core_does_not_run(device, monkeypatch):
+    compiled = device.heap.mark  # called before the first step, where Python's handler is the one to act
+
+    def stop():
+        signal.raise_signal(signal.SIGINT)
+        return compiled()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device.heap, "mark", stop)
+        with pytest.raises(KeyboardInterrupt):
+            device.launch(memory.copy(100))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    device.launch(memory.copy(100))
+
+
+def test_another_handler_of_ctrl_c_is_left_alone(device, interrupt):
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append("asked"))
+    try:
+        device.launch(half_way.launch(2, 32, args=(device.empty(64), 0)))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == ["asked"]

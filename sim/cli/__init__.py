@@ -25,8 +25,8 @@ class OneLineErrors(TyperGroup):
         """Run the command; its errors become a message on stderr and an exit code."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            message, code = "stopped", 130
+        except KeyboardInterrupt as stop:
+            message, code = str(stop).partition(";")[0] or "stopped", 130  # the rest is about a device that lives on
         except OSError as error:
             message, code = f"{error.filename}: {error.strerror}" if error.filename else str(error), 2
         except (LaunchError, ProfileError) as error:

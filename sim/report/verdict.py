@@ -52,7 +52,7 @@ def rule_text(verdict: Verdict) -> str:
     """The rule that decided, in a line: what it looks at, its score, and the score from which it may decide."""
     (rule,) = (rule for rule in RULES if rule.name == verdict.rule)
     why = f"it decides from {percent_text(100 * rule.threshold)}" if rule.threshold else "no other rule applies"
-    return f"{rule.name}: {rule.looks_at} is {percent_text(100 * verdict.score)}; {why}"
+    return f"{rule.name} {percent_text(100 * verdict.score)}: {rule.looks_at}; {why}"
 
 
 def _launch(v: Values) -> tuple[float, str]:

@@ -67,7 +67,7 @@ def test_text_begins_with_kernel_line_and_verdict(report):
 
 
 def test_the_verdicts_rule_is_shown(report):
-    rule = "L2: lts__throughput.avg.pct_of_peak_sustained_elapsed is 95 %; it decides from 60 %"
+    rule = "L2 95 %: lts__throughput.avg.pct_of_peak_sustained_elapsed; it decides from 60 %"
     assert f"  rule   {rule}" in str(report)
     assert rule in report._repr_html_()
 
