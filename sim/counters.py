@@ -110,7 +110,7 @@ class LaunchResult:
     block: tuple[int, int, int]
     shared_dynamic_bytes: int
     cycles: int  #: sm__cycles_elapsed.max: launch to drain
-    launch_cycles: int  #: part of `cycles` before the first and after the last block
+    launch_cycles: int  #: part of `cycles`: before the first block, and the drain after the last
     inst: npt.NDArray[np.int64]
     stall: npt.NDArray[np.int64]  #: `[instructions, len(Stall)]` warp-cycles, at the instruction that waits
     sm: npt.NDArray[np.int64]

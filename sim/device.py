@@ -358,7 +358,7 @@ class Device:
                 raise no_end_error(engine, cycle_limit)
             yield self.env.timeout(following - now)
             now = following
-        end = int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles
+        end = self.memory.end_launch(int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles)
         yield self.env.timeout(max(0, end - int(self.env.now)))
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:
@@ -368,7 +368,6 @@ class Device:
         blocks = engine.blocks.copy()
         blocks[:, 1:] -= begin
         per_sm[:, Sm.ACTIVE] = active_cycles(blocks, len(per_sm))
-        active = int(blocks[:, 2].max()) - int(blocks[:, 1].min())
         return LaunchResult(
             program=launch.program,
             gpu=self.profile.name,
@@ -376,7 +375,7 @@ class Device:
             block=launch.block,
             shared_dynamic_bytes=launch.shared_bytes,
             cycles=end - begin,
-            launch_cycles=end - begin - active,
+            launch_cycles=int(blocks[:, 1].min()) + self.profile.launch.drain_cycles,
             inst=engine.shared.inst.sum(axis=0),
             stall=engine.shared.stall.sum(axis=0),
             sm=per_sm,

@@ -233,3 +233,13 @@ def test_step_is_shorter_than_the_way_to_l2_and_back() -> None:
         profile = sim.load_profile(name)
         assert 1 <= step_cycles(profile) <= profile.l2.hit_latency_cycles
     assert layout.SM_RECORD.itemsize % 8 == 0
+
+
+def test_dram_moves_no_more_than_its_peak_however_many_lines_stores_push_out():
+    launch = memory.strided(1 << 16, stride=32, write=True)
+    report = sim.simulate(launch, gpu="v100_sxm2")
+    share = report["dram__throughput.avg.pct_of_peak_sustained_elapsed"]
+    assert 50 < share <= 100
+    assert report["tailwave__launch_cycles.max"] < 0.5 * report.cycles  # waiting for DRAM is no launch cost
+    again = sim.simulate(sim.record(launch, gpu="v100_sxm2"), gpu="v100_sxm2")
+    assert again.cycles == report.cycles

@@ -167,7 +167,7 @@ METRICS = (
     _dram("dram__bytes", "Bytes", "Bytes moved at DRAM's nominal bandwidth."),
     _dram("dram__cycles_active", "Cycles Active", "Channel cycles with data on the bus."),
     _m("tailwave__launch_cycles.max", "Launch and Drain Cycles", "cycle", lambda c: c.result.launch_cycles,
-       "Elapsed cycles before the first and after the last block."),
+       "Elapsed cycles before the first block, and those of the drain after the last."),
     _m("tailwave__launch_cycles.pct", "Launch and Drain", "%", lambda c: percent(c.result.launch_cycles, c.elapsed),
-       "The share of the elapsed cycles before the first and after the last block."),
+       "The share of the elapsed cycles before the first block, and in the drain after the last."),
 )  # fmt: skip
