@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sim.profile import load_profile as load_profile
     from sim.program import Program as Program
     from sim.report import Report as Report
+    from sim.sass import load_sass as load_sass
     from sim.sweeps import sweep as sweep
     from sim.trace import Trace as Trace
     from sim.trace import record as record
@@ -41,6 +42,7 @@ _HOME = {
     "load_profile": "sim.profile",
     "Program": "sim.program",
     "Report": "sim.report",
+    "load_sass": "sim.sass",
     "sweep": "sim.sweeps",
     "Trace": "sim.trace",
     "record": "sim.trace",

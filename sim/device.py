@@ -30,7 +30,7 @@ from sim.core import layout
 from sim.counters import LaunchResult, Sm
 from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
 from sim.heap import DeviceArray, Heap, Mark, Outputs
-from sim.isa import WARP_SIZE
+from sim.isa import LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
 from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy, check_launch, occupancy
@@ -40,6 +40,7 @@ from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
 from sim.report import Report
 
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
+WINDOWS_AT, STACK_AT = 0x18, 0x28  #: constant bank 0: bases of generic addresses; top of the stack
 Process = Generator[simpy.Event, Any, Any]
 
 
@@ -425,6 +426,8 @@ class Device:
         bank = np.zeros(PARAM_BANK_BYTES, np.uint8)
         bank[0:12] = np.array(launch.block, np.int32).view(np.uint8)
         bank[12:24] = np.array(launch.grid, np.int32).view(np.uint8)
+        bank[WINDOWS_AT : WINDOWS_AT + 16] = np.array([SHARED_WINDOW, LOCAL_WINDOW], np.uint64).view(np.uint8)
+        bank[STACK_AT : STACK_AT + 4] = np.array([launch.program.local_bytes], np.int32).view(np.uint8)
         if values:
             area = np.frombuffer(pack_params(launch.program, values, extents or {}), np.uint8)
             base = launch.program.param_base

@@ -97,7 +97,7 @@ def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
         for operand in (i.a, i.b, i.c):
             if isinstance(operand, Const) and operand.bank == 0:
                 lines[k] = operand.offset // line_bytes
-        if i.op is Op.LD and i.space is Space.CONSTANT and i.a is None:
+        if i.op is Op.LD and i.space is Space.CONSTANT and i.a is None and i.x == 0:
             lines[k] = i.y // line_bytes
     return lines
 
@@ -170,6 +170,7 @@ def configuration(
         layout.C_HAS_CONTROL: int(program.has_control),
         layout.C_SHARED_BYTES: shared_bytes,
         layout.C_CLOCK_KHZ: round(p.gpu.clock_mhz * 1000),
+        layout.C_SHARED_WINDOW: program.shared_window,
         layout.C_SHARED_LIMIT: program.shared_static_bytes + launch.shared_bytes,
         layout.C_LOCAL_BYTES: program.local_bytes,
         layout.C_LOCAL_BASE: local_base,
@@ -337,6 +338,22 @@ class Engine:
             self.arrays.sv[m, layout.SV_TRACE] = 0
 
 
+def constant_memory(
+    program: Program, bank: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Instructions and constant memory as LDC finds them: the program's banks one behind another, bank 0 first."""
+    code = program.decoded.code
+    loads = (code[:, Col.OP] == Op.LD) & (code[:, Col.SPACE] == Space.CONSTANT) & (code[:, Col.X] != 0)
+    if not loads.any():
+        return code, bank
+    code, whole, first = code.copy(), [bank], len(bank)
+    for number, data in _other_banks(program).items():
+        code[loads & (code[:, Col.X] == number), Col.Y] += first
+        whole.append(data)
+        first += len(data)
+    return code, np.concatenate(whole)
+
+
 def _other_banks(program: Program) -> dict[int, npt.NDArray[np.uint8]]:
     """Constant banks that come with the program, filled up to whole 16-byte words."""
     return {bank: np.frombuffer(data + bytes(-len(data) % 16), np.uint8) for bank, data in program.banks.items()}
@@ -376,6 +393,7 @@ def make_engine(
     rows = len(shared_rows) + slots * occupancy.warps_per_block * program.rows_per_warp
     registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
     registers[:, : len(shared_rows)] = shared_rows
+    code, constants = constant_memory(program, bank)
     n = len(program.instructions)
     records = step_cycles(profile) * profile.core.subcores + 8 if record else 1
     records_of_sms = sm_records(cfg, sms, program)
@@ -393,12 +411,12 @@ def make_engine(
         trace_addr=np.zeros((sms, records, 2 * WARP_SIZE), np.int64),
         cfg=cfg,
         tc=timing_table(profile),
-        code=program.decoded.code,
+        code=code,
         pipe_group=pipe_groups(profile),
         deps=dependences(program),
         constant_line=constant_lines(program, profile.constant.line_bytes),
         g8=global_memory,
-        bank8=bank,
+        bank8=constants,
         starts=starts,
         ends=ends,
         replay=tape.replay,

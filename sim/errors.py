@@ -103,6 +103,13 @@ def error_of(engine: Engine, describe: Describe) -> KernelError:
         )
     if code == layout.ERROR_LOCAL_BOUNDS:
         return OutOfBoundsError(f"{what} at byte {address} of local memory or a constant bank: out of bounds. {where}")
+    if code == layout.ERROR_TRAP:
+        return KernelError(f"{what}: the kernel ended itself (a failed assert, or __trap()). {where}")
+    if code == layout.ERROR_MIXED_SPACES:
+        return KernelError(
+            f"{what}: a warp's generic addresses lie in more than one of global, shared and local memory, "
+            f"which is not simulated. {where}"
+        )
     if code == layout.ERROR_UNKNOWN_OPCODE:
         return KernelError(f"{what} is not an instruction that the simulator executes. {where}")
     return KernelError(f"{what}: more than {layout.MAX_SPLITS} diverged parts in one warp. {where}")

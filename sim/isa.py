@@ -31,6 +31,8 @@ PREDICATES = 16
 CONVERGENCE_BARRIERS = 16
 SCRATCH_ROWS = 20  #: rows a warp has beyond its registers, for partial writes and source modifiers
 INSTRUCTION_BYTES = 16
+SHARED_WINDOW = 0x7E00_0000_0000  #: generic addresses of a block's shared memory, 4 GiB from here
+LOCAL_WINDOW = 0x7D00_0000_0000  #: of a thread's local memory
 
 
 class Op(IntEnum):
@@ -44,7 +46,7 @@ class Op(IntEnum):
     IMAD = 4  # low 32 bits of a * b + c
     IMAD_HI = 5
     IMAD_WIDE = 6  # 64-bit d = a * b + 64-bit c
-    LOP3 = 7  # X = look-up table; PD = any bit set
+    LOP3 = 7  # X = look-up table; PD = any bit set or PA; X | 256: and PA
     SHF = 8  # funnel shift of c:a by b; X = ShiftMode bits
     LEA = 9  # d = (a << X) + b; PD carry out
     LEA_HI = 10  # d = (c:a << X)[63:32] + b (+ carry PA with .X)
@@ -80,7 +82,7 @@ class Op(IntEnum):
     FSET = 38
     FCHK = 39
     MUFU = 40  # X = MufuFunction
-    I2F = 41  # X = source type | destination type << 4 | rounding << 8
+    I2F = 41  # X = source type | destination type << 4 | rounding << 8 | first byte of the source << 12
     F2I = 42
     F2F = 43
     FRND = 44
@@ -121,21 +123,23 @@ class Op(IntEnum):
     MOVM = 131
 
     # 160: control
-    BRA = 160  # Y = target instruction
+    BRA = 160  # Y = target instruction; taken where PA holds too
     EXIT = 161
     BSSY = 162  # X = convergence barrier, Y = reconvergence instruction
     BSYNC = 163  # X = convergence barrier
     BREAK = 164
     WARPSYNC = 165
     YIELD = 166
-    BAR = 167  # X = 0 sync, 1 arrive, 2 red.popc, 3 red.and, 4 red.or; Y = barrier; b = thread count (0: the block)
-    CALL = 168
-    RET = 169
-    BRX = 170
-    BMOV = 171
+    BAR = 167  # X = 0 sync, 1 arrive, 2..4 red.popc, and, or of PA; Y = barrier, or a; b = threads (0: the block)
+    CALL = 168  # as BRA; the return address is in a register
+    RET = 169  # as BRX
+    BRX = 170  # to the byte address a + Y of the program, each lane to its own
+    BMOV = 171  # X = convergence barrier | 64: from a, else to d | 128: and clear it
     NANOSLEEP = 172
     KILL = 173
-    BPT = 174
+    BPT = 174  # BPT.TRAP: ends the kernel
+    BRA_DIV = 175  # branch where lanes of mask a are not active
+    B2R = 176  # d, PD = what the last BAR.RED of barrier Y found
 
 
 class Col(IntEnum):
@@ -183,6 +187,7 @@ FLAG_NO_ALLOCATE = 16  # load that bypasses L1 (.cg)
 FLAG_CONSTANT_OPERAND = 32  # reads the constant bank as an operand
 FLAG_FTZ = 64
 FLAG_ZERO_FILL = 128  # LDGSTS: lanes whose source-size predicate PA is false write zeros
+SCALE_SHIFT = 8  # three bits of a memory instruction's FLAGS: its address takes a << these
 
 
 class TimingClass(IntEnum):
@@ -324,6 +329,7 @@ class AtomicOp(IntEnum):
     XOR = 7
     EXCH = 8
     CAS = 9
+    CAST = 10  # compare and swap that returns whether it swapped
 
 
 class MmaShape(IntEnum):

@@ -109,6 +109,13 @@ class Launch:
             raise LaunchError(
                 f"shared_bytes={self.shared_bytes!r}: must be an integer, not negative (cudaErrorInvalidValue)"
             )
+        if not self.program.shared_is_known and self.shared_bytes == 0:
+            raise LaunchError(
+                f"{self.program.name} uses shared memory, and its listing does not say how much: give its static "
+                'shared memory, load_sass(..., shared_static_bytes={"' + self.program.name + '": 4096}), '
+                "or launch with shared_bytes"
+            )
+        object.__setattr__(self, "program", with_parameters(self.program, self.args))
         if not self.name:
             object.__setattr__(self, "name", self.program.name)
 
@@ -155,6 +162,59 @@ class Launch:
                     f"({int(bad.sum())} of {right.size} elements differ by more than rtol={self.rtol:g}, "
                     f"atol={self.atol:g})"
                 )
+
+
+def with_parameters(program: Program, args: Sequence[Any]) -> Program:
+    """A compiled kernel with its parameters typed by a launch's arguments; other programs as they are.
+
+    A pointer takes an array of any type and shape, or its address as an integer. Where the
+    kernel's name does not tell its parameters (`params_from_arguments`), each argument is
+    one, at its natural alignment.
+
+    Raises `LaunchError` for a Python number where only a NumPy scalar says its size.
+    """
+    if not program.params_from_arguments and not any(p.kind == "pointer" for p in program.params):
+        return program
+    if program.params_from_arguments:
+        made, end = [], 0
+        for k, value in enumerate(args):
+            param = _parameter_of(program, k, value)
+            size = 8 if param.kind == "array" else param.dtype.itemsize
+            offset = -(-end // size) * size
+            made.append(replace(param, offset=offset))
+            end = offset + size
+    else:
+        if len(args) != len(program.params):
+            return program  # the device says so
+        pairs = zip(program.params, args, strict=True)
+        made = [_pointed(p, value) if p.kind == "pointer" else p for p, value in pairs]
+        end = program.param_bytes
+    typed = replace(program, params=tuple(made), param_bytes=end, params_from_arguments=False)
+    typed.__dict__["decoded"] = program.decoded
+    return typed
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape") and hasattr(value, "nbytes") and value.ndim > 0
+
+
+def _pointed(param: Param, value: Any) -> Param:
+    """A pointer parameter for one argument."""
+    if _is_array(value):
+        return replace(param, kind="array", dtype=np.dtype(value.dtype), ndim=value.ndim)
+    return replace(param, kind="scalar", dtype=np.dtype(np.uint64))
+
+
+def _parameter_of(program: Program, k: int, value: Any) -> Param:
+    """The parameter that argument `k` is; its offset is still to be set."""
+    if _is_array(value):
+        return Param(f"arg{k}", 0, "array", np.dtype(value.dtype), value.ndim)
+    if isinstance(value, np.generic | np.ndarray):
+        return Param(f"arg{k}", 0, "scalar", value.dtype)
+    raise LaunchError(
+        f"{program.name}: argument {k} is {value!r}, and the kernel's name does not tell its type: "
+        "give an array or a NumPy scalar, np.int32(...) or np.float32(...)"
+    )
 
 
 def pack_params(program: Program, values: Sequence[int | float | Any], extents: Mapping[int, Sequence[int]]) -> bytes:

@@ -48,7 +48,7 @@ class UReg:
 
 @dataclass(frozen=True, slots=True)
 class Imm:
-    """A 32-bit immediate, as bits."""
+    """An immediate, as bits: 32, or 64 where the operand has two words."""
 
     bits: int
     is_float: bool = False
@@ -113,7 +113,8 @@ class Instruction:
 class Param:
     """A kernel parameter in constant bank 0.
 
-    `kind` is `"array"` (a 64-bit address) or `"scalar"`. An array of more than one
+    `kind` is `"array"` (a 64-bit address), `"scalar"`, or in a compiled kernel `"pointer"`,
+    which a launch's argument makes one of the two. An array of more than one
     dimension has its extents 1, 2, ... as int32 at `extent_offsets`.
     """
 
@@ -149,7 +150,10 @@ class Program:
     uniform_registers: int = 0
     shared_static_bytes: int = 0
     local_bytes: int = 0
+    shared_is_known: bool = True  #: whether `shared_static_bytes` is all that the kernel has
+    shared_window: int = 0  #: what compiled code adds to a shared address; only generic addresses still have it
     params: tuple[Param, ...] = ()
+    params_from_arguments: bool = False  #: parameters are not known: a launch's arguments say what they are
     param_base: int = 0x210
     param_bytes: int = 0
     source: Sequence[SourceLine] = ()
@@ -190,9 +194,7 @@ class Program:
                 case UReg(n):
                     return -1 if n == URZ else self.registers + n
                 case Imm(bits):
-                    words = [(-1, bits & 0xFFFFFFFF)]
-                    words += [(-1, 0xFFFFFFFF if bits < 0 else 0)] * (max(count, 1) - 1)
-                    return shared(tuple(words))
+                    return shared(tuple((-1, bits >> 32 * k & 0xFFFFFFFF) for k in range(max(count, 1))))
                 case Const(bank, offset):
                     return shared(tuple((bank, offset + 4 * k) for k in range(max(count, 1))))
 
@@ -257,7 +259,7 @@ def operand_text(i: Instruction) -> str:
 
     parts: list[str] = []
     offset = f"+{i.y:#x}" if i.y > 0 else f"-{-i.y:#x}" if i.y < 0 else ""
-    if i.op in (Op.BRA, Op.BSSY):
+    if i.op in (Op.BRA, Op.CALL, Op.BRA_DIV, Op.BSSY):
         if i.op is Op.BSSY:
             parts.append(f"B{i.x}")
         return ", ".join([*parts, f"{i.y * INSTRUCTION_BYTES:#x}"])

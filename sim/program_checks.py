@@ -15,7 +15,7 @@ MAX_ROWS = 8  #: rows of one operand
 BLOCK_BARRIERS = 16
 PARAM_BANK_BYTES = 0x210 + 4096  #: constant bank 0: launch dimensions and 4 KiB of parameters
 LAST_CONSTANT = PARAM_BANK_BYTES - 16  #: an operand may be four words
-UNSUPPORTED = (Op.CALL, Op.RET, Op.BRX, Op.BMOV, Op.KILL, Op.BPT)
+UNSUPPORTED = (Op.KILL,)
 WIDTHS = (0, 1, 2, 4, 8, 16)
 
 Mask = npt.NDArray[np.bool_]
@@ -83,12 +83,17 @@ def _control(program: Program) -> Iterator[tuple[Mask, str]]:
     code = program.decoded.code
     op, x, y = code[:, Col.OP], code[:, Col.X], code[:, Col.Y]
     yield np.isin(op, UNSUPPORTED), "the simulator does not execute it"
-    yield np.isin(op, (Op.BRA, Op.BSSY)) & ((y < 0) | (y >= len(code))), "its target lies outside the program"
+    yield (
+        np.isin(op, (Op.BRA, Op.CALL, Op.BRA_DIV, Op.BSSY)) & ((y < 0) | (y >= len(code))),
+        "its target lies outside the program",
+    )
     converging = np.isin(op, (Op.BSSY, Op.BSYNC, Op.BREAK))
     yield converging & ((x < 0) | (x >= CONVERGENCE_BARRIERS)), f"there are {CONVERGENCE_BARRIERS} convergence barriers"
     bar = op == Op.BAR
     yield bar & ((y < 0) | (y >= BLOCK_BARRIERS)), f"a block has {BLOCK_BARRIERS} barriers"
-    yield bar & ((x != 0) | (code[:, Col.NB] != 0)), "only barriers that all threads of a block wait at are executed"
-    ends = np.isin(op, (Op.EXIT, Op.BRA)) & (code[:, Col.GUARD] == PT)
+    yield bar & ((x < 0) | (x > 4)), "a barrier is waited at, arrived at or reduces: X lies in 0..4"
+    moved = op == Op.BMOV
+    yield moved & ((x & 63) >= CONVERGENCE_BARRIERS), f"there are {CONVERGENCE_BARRIERS} convergence barriers"
+    ends = np.isin(op, (Op.EXIT, Op.BRA, Op.BRX, Op.RET)) & (code[:, Col.GUARD] == PT) & (code[:, Col.PA] == PT)
     last = np.arange(len(code)) == len(code) - 1
-    yield last & ~ends, "the last instruction must be EXIT or BRA without a guard"
+    yield last & ~ends, "the last instruction must be EXIT, BRA or RET without a guard"

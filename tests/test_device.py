@@ -310,10 +310,10 @@ def test_what_a_prompt_shows_is_a_line(device):
     ("instructions", "message"),
     [
         ([], "no instructions"),
-        ([Instruction(Op.NOP, TimingClass.CONTROL, "NOP")], "the last instruction must be EXIT or BRA"),
+        ([Instruction(Op.NOP, TimingClass.CONTROL, "NOP")], "the last instruction must be EXIT, BRA or RET"),
         ([Instruction(Op.BRA, TimingClass.BRANCH, "BRA", y=7)], r"instruction 0 \(BRA\): its target lies outside"),
-        ([Instruction(Op.BAR, TimingClass.BARRIER, "BAR.ARV", x=1)], "barriers that all threads of a block wait at"),
-        ([Instruction(Op.RET, TimingClass.BRANCH, "RET")], "the simulator does not execute it"),
+        ([Instruction(Op.BAR, TimingClass.BARRIER, "BAR", x=7)], "a barrier is waited at, arrived at or reduces"),
+        ([Instruction(Op.KILL, TimingClass.BRANCH, "KILL")], "the simulator does not execute it"),
     ],
 )
 def test_programs_that_cannot_run_are_refused_at_their_instruction(device, instructions, message):

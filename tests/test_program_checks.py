@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sim.isa import Op, Space, TimingClass
-from sim.program import Const, Imm, Instruction, Program, Reg, UReg
+from sim.program import Const, Instruction, Program, Reg, UReg
 from sim.program_checks import ProgramError, check_program
 from tests.core.programs import atomic_histogram, block_sum, collatz
 
@@ -48,8 +48,10 @@ def control(op: Op, **fields: Any) -> Instruction:
         (control(Op.BSSY, x=16, y=1), "there are 16 convergence barriers"),
         (control(Op.BSYNC, x=-1), "there are 16 convergence barriers"),
         (control(Op.BAR, y=16), "a block has 16 barriers"),
-        (control(Op.BAR, b=Imm(64), nb=1), "only barriers that all threads of a block wait at"),
-        (control(Op.CALL), "the simulator does not execute it"),
+        (control(Op.BAR, x=5), "a barrier is waited at, arrived at or reduces"),
+        (control(Op.BMOV, x=16), "there are 16 convergence barriers"),
+        (control(Op.CALL, y=9), "its target lies outside the program"),
+        (control(Op.KILL), "the simulator does not execute it"),
     ],
 )
 def test_an_instruction_that_cannot_run_is_named(instruction: Instruction, message: str) -> None:
@@ -66,8 +68,8 @@ def test_an_instruction_that_cannot_run_is_named(instruction: Instruction, messa
         (Program("p", [EXIT], 8, shared_static_bytes=-1), "shared_static_bytes=-1 must not be negative"),
         (Program("p", [EXIT], 8, local_bytes=-4), "local_bytes=-4 must not be negative"),
         (Program("p", [EXIT], 8, param_bytes=4097), "4097 bytes of parameters do not fit the 4096"),
-        (Program("p", [ffma()], 8), "the last instruction must be EXIT or BRA"),
-        (Program("p", [dataclasses.replace(EXIT, guard=0)], 8), "the last instruction must be EXIT or BRA"),
+        (Program("p", [ffma()], 8), "the last instruction must be EXIT, BRA or RET"),
+        (Program("p", [dataclasses.replace(EXIT, guard=0)], 8), "the last instruction must be EXIT, BRA or RET"),
     ],
 )
 def test_a_program_that_cannot_run_says_why(program: Program, message: str) -> None:

@@ -57,7 +57,11 @@ def apply_atomic(x, width, mask, data, origin, memory):
         for byte in range(width):
             old |= np.int64(memory[at + byte]) << (8 * byte)
         data[OLD, lane] = old
-        new = _modified(operation, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
+        if operation == AtomicOp.CAST:
+            new = _modified(AtomicOp.CAS, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
+            data[OLD, lane] = np.int64(old == data[COMPARE, lane])
+        else:
+            new = _modified(operation, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
         for byte in range(width):
             memory[at + byte] = np.uint8((new >> (8 * byte)) & 255)
 

@@ -123,9 +123,9 @@ def _extended(value, kind):
 
 
 @row_function
-def _read_integer(U, a, kind, smod):
-    """A number of any integer type, as uint64 bits extended by its sign."""
-    value = pair(U, a) if kind == NumberType.U64 or kind == NumberType.S64 else u64(load(U, a))
+def _read_integer(U, a, kind, first, smod):
+    """A number of any integer type, from byte `first` of its register, as uint64 bits extended by its sign."""
+    value = pair(U, a) if kind == NumberType.U64 or kind == NumberType.S64 else u64(load(U, a)) >> u64(8 * first)
     value = _extended(value, kind)
     if smod & SMOD_ABS_A:
         value = where(as_i64(value) < 0, -value, value)
@@ -138,7 +138,7 @@ def _read_integer(U, a, kind, smod):
 def integer_to_float(U, d, a, smod, x, flags, mask):
     """I2F, rounded once from the exact integer. A 64-bit integer to float64 always rounds to nearest."""
     source, target = x & 15, (x >> 4) & 15
-    value = _read_integer(U, a, source, smod)
+    value = _read_integer(U, a, source, (x >> 12) & 3, smod)
     negative = (value >> 63) != 0 if source & 1 or smod & SMOD_NEG_A else (value & 0) != 0
     size = where(negative, -value, value)
     if target != NumberType.F64:
@@ -153,7 +153,7 @@ def integer_to_float(U, d, a, smod, x, flags, mask):
 def integer_to_integer(U, d, a, smod, x, mask):
     """I2I: the low bits of the source, or with saturation the nearest value that the destination holds."""
     source, target = x & 15, (x >> 4) & 15
-    value = _read_integer(U, a, source, smod)
+    value = _read_integer(U, a, source, 0, smod)
     bits = 8 << int(target >> 1)
     if x & 1024 and bits < 64:
         signed = source & 1

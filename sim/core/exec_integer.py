@@ -155,12 +155,13 @@ def integer_comparison(U, a, b, smod, x, pa, pb):
 
 @row_function
 def logic3(U, d, a, b, c, smod, table, pa, mask):
-    """LOP3: bit i of the result is bit (a_i, b_i, c_i) of the table. PD: any bit set, or PA."""
+    """LOP3: bit i of the result is bit (a_i, b_i, c_i) of the table. PD: any bit set, or PA (table | 256: and PA)."""
     p, q, r = integer_source(U, a, smod), integer_source(U, b, smod >> 1), integer_source(U, c, smod >> 2)
     low, high = _by_two_bits(q, r, table), _by_two_bits(q, r, table >> 4)
     result = low ^ (p & (low ^ high))
     store(U, d, result, mask)
-    return mask_of(result != 0) | pa
+    any_bit = mask_of(result != 0)
+    return any_bit & pa if table & 256 else any_bit | pa
 
 
 @row_function

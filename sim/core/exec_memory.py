@@ -29,7 +29,7 @@ from sim.core.rows import (
 )
 from sim.core.rows import load as load_row
 from sim.core.rows import store as store_row
-from sim.isa import FLAG_SIGNED, FULL_MASK, WARP_SIZE, Col, Op
+from sim.isa import FLAG_SIGNED, FULL_MASK, SCALE_SHIFT, WARP_SIZE, AtomicOp, Col, Op
 
 __all__ = [
     "apply_atomic",
@@ -58,19 +58,22 @@ def _address_part(U, row, words):
 def effective_addresses(code, pc, U, base, addr, source):
     """Fill `addr` (int64[32]) with the byte addresses of all lanes: operand a, plus Y.
 
-    A load may name a further, uniform, part of the address at b, and a store at c. A
-    32-bit address wraps around at 2**32. For LDGSTS `addr` is the place in shared
-    memory, and `source` (int64[32]) is filled with the one in global memory: b, plus X.
+    Operand a may be scaled (SCALE_SHIFT). A load may name a further, uniform, part of the
+    address at b, a store or atomic at c. A 32-bit address wraps around at 2**32. For LDGSTS
+    `addr` is the place in shared memory, and `source` (int64[32]) is filled with the one in
+    global memory: b, plus X.
     """
     op, words = code[pc, Col.OP], code[pc, Col.NA]
-    total = _address_part(U, row_of(code[pc, Col.A], base), words) + i64(code[pc, Col.Y])
+    scale = (code[pc, Col.FLAGS] >> SCALE_SHIFT) & 7
+    total = (_address_part(U, row_of(code[pc, Col.A], base), words) << i64(scale)) + i64(code[pc, Col.Y])
     if op == Op.LDGSTS:
         part = _address_part(U, row_of(code[pc, Col.B], base), code[pc, Col.NB])
         save(source, 0, part + i64(code[pc, Col.X]))
     further, count = code[pc, Col.B], code[pc, Col.NB]
-    if op == Op.ST or op == Op.STSM:
+    if op != Op.LD and op != Op.LDSM:
         further, count = code[pc, Col.C], code[pc, Col.NC]
-    if count > 0 and (op == Op.LD or op == Op.LDSM or op == Op.ST or op == Op.STSM):
+    compares = (op == Op.ATOM or op == Op.RED) and (code[pc, Col.X] & 15) >= AtomicOp.CAS
+    if count > 0 and op != Op.LDGSTS and not compares:
         words = max(words, count)
         total = total + _address_part(U, row_of(further, base), count)
     if words != 2:

@@ -25,7 +25,11 @@ from sim.core.layout import (
     B_Y,
     B_Z,
     BR_ARRIVED,
+    BR_EXPECTED,
+    BR_KIND,
     BR_LAST,
+    BR_RESULT,
+    BR_VOTES,
     C_BARRIER_BASE,
     C_BARRIER_STEP,
     C_BLOCK_X,
@@ -38,6 +42,7 @@ from sim.core.layout import (
     C_GRID_Y,
     C_GRID_Z,
     C_HAS_CONTROL,
+    C_INSTRUCTIONS,
     C_PREDICATE_OPERAND,
     C_RECORD,
     C_REGISTER_ROWS,
@@ -48,6 +53,7 @@ from sim.core.layout import (
     C_WARPS,
     DRAINING,
     ER_CODE,
+    ERROR_TRAP,
     ERROR_UNKNOWN_OPCODE,
     KIND_PIPE,
     NEVER,
@@ -92,7 +98,7 @@ from sim.core.layout import (
     W_TRACE,
 )
 from sim.core.memory_issue import fail, issue_memory, pass_shared_stage
-from sim.core.operands import row_of
+from sim.core.operands import predicate_mask, row_of, write_predicate
 from sim.counters import Inst, Sm, Stall
 from sim.isa import FULL_MASK, Col, Op, Pipe, Space
 
@@ -111,10 +117,14 @@ LSU = int(Pipe.LSU)
 CONSTANT_SPACE = int(Space.CONSTANT)
 COL_OP, COL_CLASS, COL_GUARD, COL_D, COL_ND = int(Col.OP), int(Col.CLASS), int(Col.GUARD), int(Col.D), int(Col.ND)
 COL_PD, COL_PE, COL_X, COL_Y, COL_SPACE = int(Col.PD), int(Col.PE), int(Col.X), int(Col.Y), int(Col.SPACE)
-COL_STALL, COL_WBAR, COL_A, COL_NB = int(Col.STALL), int(Col.WBAR), int(Col.A), int(Col.NB)
+COL_STALL, COL_WBAR, COL_A, COL_B = int(Col.STALL), int(Col.WBAR), int(Col.A), int(Col.B)
+COL_NA, COL_NB, COL_PA = int(Col.NA), int(Col.NB), int(Col.PA)
 OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), int(Op.BSYNC)
 OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
 OP_NANOSLEEP, OP_NOP, OP_S2R = int(Op.NANOSLEEP), int(Op.NOP), int(Op.S2R)
+OP_BRA_DIV, OP_CALL, OP_RET, OP_BRX = int(Op.BRA_DIV), int(Op.CALL), int(Op.RET), int(Op.BRX)
+OP_BMOV, OP_B2R, OP_BPT = int(Op.BMOV), int(Op.B2R), int(Op.BPT)
+BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR = 1, 2, 3, 4  # Col.X of BAR
 OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
     int(Op.LD),
     int(Op.MEMBAR),
@@ -124,6 +134,8 @@ OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
 )
 FIRST_CONTROL = 160
 PT = 7
+INSTRUCTION_SHIFT = 4
+TO_BARRIER, CLEARED = 64, 128  # bits of BMOV's X
 NAP_CYCLES = 32  # NANOSLEEP promises nothing but an upper bound
 
 
@@ -195,10 +207,22 @@ def may_go_on(a, s, m, w):
 
 
 @inner
+def reduction_of(counts):
+    """What BAR.RED found: how many threads' predicates held, whether all did, or any."""
+    if counts[BR_KIND] == BAR_AND:
+        return FULL_MASK if counts[BR_VOTES] == counts[BR_ARRIVED] else 0
+    if counts[BR_KIND] == BAR_OR:
+        return FULL_MASK if counts[BR_VOTES] > 0 else 0
+    return counts[BR_VOTES]
+
+
+@inner
 def release(a, s, m, b, barrier, time):
     """All threads of block slot `b` have arrived at `barrier`: its warps go on at `time`."""
     ws, subcores = a.ws, s.cfg[C_SUBCORES]
+    a.br[b, barrier, BR_RESULT] = reduction_of(a.br[b, barrier])
     a.br[b, barrier, BR_ARRIVED] = 0
+    a.br[b, barrier, BR_VOTES] = 0
     for i in range(s.cfg[C_WARPS]):
         w = b * s.cfg[C_WARPS] + i
         if ws[w, W_STATE] != W_LIVE:
@@ -227,32 +251,54 @@ def check_barriers(a, s, m, b, t):
     """Release the barriers of block slot `b` at which every thread that has not exited has arrived."""
     for barrier in range(16):
         arrived = a.br[b, barrier, BR_ARRIVED]
-        if arrived > 0 and arrived >= a.bs[b, B_THREADS]:
+        expected = a.br[b, barrier, BR_EXPECTED]
+        if arrived > 0 and arrived >= (expected if expected > 0 else a.bs[b, B_THREADS]):
             cycles = (s.cfg[C_BARRIER_BASE] + TICK // 2) // TICK
             release(a, s, m, b, barrier, max(t, a.br[b, barrier, BR_LAST]) + cycles)
 
 
 @inner
+def first_value(s, m, operand, base, lanes):
+    """A register operand's value in the first of `lanes`."""
+    return np.int64(s.U[m, row_of(operand, base), lowest_lane(lanes)])
+
+
+@inner
 def arrive(a, s, m, w, pc, lanes, t):
-    """BAR.SYNC of `lanes`, which wait from now; the barrier unit takes one arrival every C_BARRIER_STEP ticks."""
-    b = a.ws[w, W_SLOT]
-    barrier = s.code[pc, COL_Y]
+    """BAR of `lanes`, which wait from now, unless they only arrive.
+
+    The barrier unit takes one arrival every C_BARRIER_STEP ticks. A barrier with a count of
+    threads counts whole warps.
+    """
+    b, x = a.ws[w, W_SLOT], s.code[pc, COL_X]
+    base = s.cfg[C_SHARED_ROWS] + w * s.cfg[C_ROWS]
+    barrier = first_value(s, m, s.code[pc, COL_A], base, lanes) & 15 if s.code[pc, COL_NA] else s.code[pc, COL_Y]
     start = max(t * TICK, a.sv[SV_BARRIER_FREE])
     a.sv[SV_BARRIER_FREE] = start + s.cfg[C_BARRIER_STEP]
-    a.br[b, barrier, BR_LAST] = start // TICK
-    a.br[b, barrier, BR_ARRIVED] += popcount(lanes)
-    put_aside(a, m, w, pc + 1, lanes, SP_AT_BARRIER + barrier)
+    counts = a.br[b, barrier]
+    counts[BR_LAST] = start // TICK
+    counts[BR_EXPECTED] = first_value(s, m, s.code[pc, COL_B], base, lanes) if s.code[pc, COL_NB] else 0
+    if counts[BR_EXPECTED] > 0 and lanes | a.ws[w, W_EXITED] == FULL_MASK:
+        counts[BR_ARRIVED] += 32
+    else:
+        counts[BR_ARRIVED] += popcount(lanes)
+    if x >= BAR_POPC:
+        counts[BR_KIND] = x
+        counts[BR_VOTES] += popcount(predicate_mask(a.preds[w], s.code[pc, COL_PA]) & lanes)
+    if x != BAR_ARRIVE:
+        put_aside(a, m, w, pc + 1, lanes, SP_AT_BARRIER + barrier)
 
 
 @inner
 def synchronise(a, s, m, sub, slot, w, pc, lanes, t):
-    """BAR.SYNC of `lanes` at `pc`; the warp goes on with its other lanes, if it has any that can."""
+    """BAR of `lanes` at `pc`; where they wait, the warp goes on with its other lanes, if it has any that can."""
     ws = a.ws
     arrive(a, s, m, w, pc, lanes, t)
-    ws[w, W_MASK] &= ~lanes
-    if ws[w, W_MASK] == 0 and not take_runnable(a, m, w):
-        ws[w, W_PC] = pc
-        sleep(a, m, sub, slot, w, BARRIER)
+    if s.code[pc, COL_X] != BAR_ARRIVE:
+        ws[w, W_MASK] &= ~lanes
+        if ws[w, W_MASK] == 0 and not take_runnable(a, m, w):
+            ws[w, W_PC] = pc
+            sleep(a, m, sub, slot, w, BARRIER)
     check_barriers(a, s, m, ws[w, W_SLOT], t)
 
 
@@ -301,7 +347,109 @@ def warpsync_mask(s, m, pc, base, lanes):
     operand = s.code[pc, COL_A]
     if operand == -1:
         return FULL_MASK
-    return np.int64(s.U[m, row_of(operand, base), lowest_lane(lanes)])
+    return first_value(s, m, operand, base, lanes)
+
+
+@inner
+def branch(a, s, m, w, pc, target, active, on):
+    """The lanes `on` of `active` go to `target`, the others on; disagreeing lanes split the warp."""
+    ws = a.ws
+    if on == active:
+        ws[w, W_PC] = target
+    elif on != 0:
+        s.inst[a.sv[SV_GROUP], pc, BRANCHES_DIVERGENT] += 1
+        put_aside(a, m, w, target, on, SP_RUNNABLE)
+        ws[w, W_MASK] = active & ~on
+
+
+@inner
+def branch_indirect(a, s, m, w, pc, base, active, on):
+    """BRX and RET: each lane of `on` goes to the byte address in its register, plus Y.
+
+    Lanes with one target stay together. Of the parts, the lowest lane's runs first.
+    """
+    ws, row = a.ws, row_of(s.code[pc, COL_A], base)
+    left, parts = on, 0
+    while left != 0:
+        last = 31
+        while (left >> last) & 1 == 0:
+            last -= 1
+        value = s.U[m, row, last]
+        target = (np.int64(value) + s.code[pc, COL_Y]) & 0xFFFFFFFF
+        same = 0
+        for i in range(32):
+            if (left >> i) & 1 and s.U[m, row, i] == value:
+                same |= 1 << i
+        left &= ~same
+        index = target >> INSTRUCTION_SHIFT
+        if target & 15 != 0 or index >= s.cfg[C_INSTRUCTIONS]:
+            a.er[ER_CODE] = ERROR_UNKNOWN_OPCODE
+            return
+        parts += 1
+        if left == 0 and on == active:
+            ws[w, W_PC] = index
+            ws[w, W_MASK] = same
+        else:
+            put_aside(a, m, w, index, same, SP_RUNNABLE)
+    if on != active:
+        ws[w, W_MASK] = active & ~on
+    if parts > 1 or (on != 0 and on != active):
+        s.inst[a.sv[SV_GROUP], pc, BRANCHES_DIVERGENT] += 1
+
+
+@inner
+def write_register(a, s, m, w, pc, base, value, on):
+    """A value of the whole warp to the destination register."""
+    row = row_of(s.code[pc, COL_D], base)
+    for i in range(32):
+        if (on >> i) & 1:
+            s.U[m, row, i] = np.uint32(value & FULL_MASK)
+
+
+@inner
+def move_convergence_barrier(a, s, m, w, pc, base, on):
+    """BMOV: a convergence barrier's lanes to a register, or back."""
+    x = s.code[pc, COL_X]
+    barrier = x & 63
+    if x & TO_BARRIER:
+        lanes = first_value(s, m, s.code[pc, COL_A], base, on) & ~a.ws[w, W_EXITED]
+        if lanes != 0:
+            join(a, m, w, barrier, lanes)
+        else:
+            a.cb[w, slot_of(a, m, w, barrier, on)] = 0
+        return
+    place = slot_of(a, m, w, barrier, on)
+    write_register(a, s, m, w, pc, base, a.cb[w, place], on)
+    if x & CLEARED:
+        a.cb[w, place] = 0
+
+
+@inner
+def issue_rare_control(a, s, m, sub, slot, w, pc, base, active, on, t):
+    """Control instructions that few programs have."""
+    op = s.code[pc, COL_OP]
+    if op == OP_CALL:
+        branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on)
+    elif op == OP_BRX or op == OP_RET:
+        branch_indirect(a, s, m, w, pc, base, active, on)
+    elif op == OP_BRA_DIV:
+        if on != 0:
+            apart = warpsync_mask(s, m, pc, base, on) & ~active & ~a.ws[w, W_EXITED]
+            branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on if apart != 0 else 0)
+    elif op == OP_BMOV or op == OP_B2R:
+        cls = s.code[pc, COL_CLASS]
+        if on != 0 and op == OP_BMOV:
+            move_convergence_barrier(a, s, m, w, pc, base, on)
+        elif on != 0:
+            found = a.br[a.ws[w, W_SLOT], s.code[pc, COL_Y], BR_RESULT]
+            write_register(a, s, m, w, pc, base, found, on)
+            write_predicate(a.preds[w], s.code[pc, COL_PD], on if found != 0 else 0, on)
+        results_at(a, s, m, w, pc, t, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
+    elif op == OP_BPT:
+        if on != 0:
+            a.er[ER_CODE] = ERROR_TRAP
+    elif op != OP_YIELD:
+        a.er[ER_CODE] = ERROR_UNKNOWN_OPCODE
 
 
 @inner
@@ -311,13 +459,9 @@ def issue_control(a, s, m, sub, slot, w, pc, base, active, on, t):
     op = s.code[pc, COL_OP]
     ws[w, W_PC] = pc + 1
     if op == OP_BRA:
-        target = s.code[pc, COL_Y]
-        if on == active:
-            ws[w, W_PC] = target
-        elif on != 0:
-            s.inst[a.sv[SV_GROUP], pc, BRANCHES_DIVERGENT] += 1
-            put_aside(a, m, w, target, on, SP_RUNNABLE)
-            ws[w, W_MASK] = active & ~on
+        if s.code[pc, COL_PA] != PT:
+            on &= predicate_mask(a.preds[w], s.code[pc, COL_PA])
+        branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on)
     elif op == OP_EXIT:
         if on != 0:
             exit_lanes(a, s, m, sub, slot, w, pc, on, t)
@@ -334,15 +478,16 @@ def issue_control(a, s, m, sub, slot, w, pc, base, active, on, t):
                 ws[w, W_PC] = pc
                 sleep(a, m, sub, slot, w, BARRIER)
     elif op == OP_BREAK:
+        on &= predicate_mask(a.preds[w], s.code[pc, COL_PA])
         if on != 0:
             forget(a, m, w, s.code[pc, COL_X], on)
-    elif op == OP_BAR and s.code[pc, COL_X] == 0 and s.code[pc, COL_NB] == 0:
+    elif op == OP_BAR:
         if on != 0:
             synchronise(a, s, m, sub, slot, w, pc, on, t)
     elif op == OP_NANOSLEEP:
         nap(a, sub, slot, t)
-    elif op != OP_YIELD:
-        a.er[ER_CODE] = ERROR_UNKNOWN_OPCODE
+    else:
+        issue_rare_control(a, s, m, sub, slot, w, pc, base, active, on, t)
 
 
 @inner

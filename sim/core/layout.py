@@ -16,6 +16,8 @@ import numpy.typing as npt
 from sim.core.context import CTX_SIZE
 from sim.counters import SM_COLUMNS
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE
+from sim.isa import LOCAL_WINDOW as LOCAL_WINDOW
+from sim.isa import SHARED_WINDOW as SHARED_WINDOW
 from sim.limits import MAX_CODE_LINES as MAX_CODE_LINES
 from sim.limits import MAX_CONSTANT_LINES as MAX_CONSTANT_LINES
 from sim.limits import MAX_ENTRIES as MAX_ENTRIES
@@ -84,8 +86,9 @@ AG_LEFT, AG_TIME = range(2)
 ) = range(9)
 B_COLUMNS = 9
 
-# --- barriers of a block slot: br[slots, 16, 2]
-BR_ARRIVED, BR_LAST = range(2)
+# --- barriers of a block slot: br[slots, 16, BR_COLUMNS]
+BR_ARRIVED, BR_LAST, BR_EXPECTED, BR_KIND, BR_VOTES, BR_RESULT = range(6)  # BR_EXPECTED: threads, 0 the block's
+BR_COLUMNS = 6
 
 # --- per sub-core: sc[subcores, SC_COLUMNS]
 SC_NEXT, SC_LAST, SC_ADDRESS_FREE, SC_QUEUE, SC_RR = range(5)  # SC_QUEUE: instructions that entered the memory queue
@@ -170,7 +173,9 @@ ER_COLUMNS = 8
     ERROR_UNKNOWN_OPCODE,
     ERROR_LOCAL_BOUNDS,
     ERROR_CONVERGENCE,
-) = range(7)
+    ERROR_TRAP,
+    ERROR_MIXED_SPACES,
+) = range(9)
 
 # --- configuration: cfg[C_COLUMNS]
 (
@@ -239,8 +244,9 @@ ER_COLUMNS = 8
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
     C_CLOCK_KHZ,
-) = range(65)
-C_COLUMNS = 65
+    C_SHARED_WINDOW,  # offset in the shared window of a block's first byte
+) = range(66)
+C_COLUMNS = 66
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
@@ -304,7 +310,7 @@ SM_RECORD = np.dtype(
         ("sb", np.int64, (MAX_WARPS, 6, SB_COLUMNS)),
         ("ag", np.int64, (MAX_WARPS, MAX_GROUPS, 2)),
         ("bs", np.int64, (MAX_SLOTS, B_COLUMNS)),
-        ("br", np.int64, (MAX_SLOTS, 16, 2)),
+        ("br", np.int64, (MAX_SLOTS, 16, BR_COLUMNS)),
         ("sc", np.int64, (MAX_SUBCORES, SC_COLUMNS)),
         ("sv", np.int64, (SV_COLUMNS,)),
         ("sm", np.int64, (SM_COLUMNS,)),  # counts, by sim.counters.Sm

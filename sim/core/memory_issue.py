@@ -43,6 +43,7 @@ from sim.core.layout import (
     C_SHARED_LATENCY,
     C_SHARED_LIMIT,
     C_SHARED_WAVEFRONT,
+    C_SHARED_WINDOW,
     C_STORE_64,
     C_STORE_128,
     C_STORE_READ,
@@ -63,6 +64,7 @@ from sim.core.layout import (
     ERROR_GLOBAL_BOUNDS,
     ERROR_LOCAL_BOUNDS,
     ERROR_MISALIGNED,
+    ERROR_MIXED_SPACES,
     ERROR_SHARED_BOUNDS,
     G_BASE,
     G_ENTRY,
@@ -71,6 +73,7 @@ from sim.core.layout import (
     G_TIME,
     G_WARP,
     GLOBAL_BASE,
+    LOCAL_WINDOW,
     MAX_GROUPS,
     MAX_WARPS,
     NEVER,
@@ -80,6 +83,7 @@ from sim.core.layout import (
     SB_PENDING,
     SB_REASON,
     SB_TIME,
+    SHARED_WINDOW,
     SV_FREE_ENTRY,
     SV_GROUP,
     SV_STRONG,
@@ -95,7 +99,7 @@ from sim.core.layout import (
     W_TRACE,
 )
 from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wait_for
-from sim.core.operands import predicate_mask
+from sim.core.operands import predicate_mask, write_predicate
 from sim.counters import Inst, Stall
 from sim.isa import (
     FLAG_NO_ALLOCATE,
@@ -115,6 +119,7 @@ WAVEFRONTS, IDEAL_WAVEFRONTS, BYTES_ASKED = (
     int(Inst.BYTES_ASKED),
 )
 SHARED_SPACE, LOCAL_SPACE, CONSTANT_SPACE = int(Space.SHARED), int(Space.LOCAL), int(Space.CONSTANT)
+GLOBAL_SPACE, GENERIC_SPACE = int(Space.GLOBAL), int(Space.GENERIC)
 OP_LD, OP_ST, OP_ATOM, OP_RED = int(Op.LD), int(Op.ST), int(Op.ATOM), int(Op.RED)
 OP_LDSM, OP_STSM, OP_LDGSTS = int(Op.LDSM), int(Op.STSM), int(Op.LDGSTS)
 OP_LDGDEPBAR, OP_DEPBAR, OP_MEMBAR, OP_CCTL = (
@@ -139,7 +144,7 @@ COL_X, COL_Y, COL_SPACE, COL_WIDTH, COL_FLAGS = (
     int(Col.WIDTH),
     int(Col.FLAGS),
 )
-COL_PA, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.WBAR), int(Col.RBAR)
+COL_PA, COL_PD, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.PD), int(Col.WBAR), int(Col.RBAR)
 # rows of the work space `scratch[sm, 8, 64]`
 ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, COUNTS, FRAME = range(8)
 
@@ -391,10 +396,10 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
 
 
 @inner(forceinline=True)
-def issue_global(a, s, m, sub, w, pc, base, on, t):
-    """Global, generic and local accesses."""
+def issue_global(a, s, m, sub, w, pc, base, on, t, space):
+    """Global and local accesses."""
     code, work = s.code, a.scratch
-    op, width, space, flags = code[pc, COL_OP], code[pc, COL_WIDTH], code[pc, COL_SPACE], code[pc, COL_FLAGS]
+    op, width, flags = code[pc, COL_OP], code[pc, COL_WIDTH], code[pc, COL_FLAGS]
     addr = work[ADDR]
     if space == LOCAL_SPACE:
         size = s.cfg[C_LOCAL_BYTES]
@@ -560,6 +565,44 @@ def replayed_addresses(a, s, m, w, addr, second):
             second[i] = s.replay_addr[row, 32 + i]
 
 
+@inner
+def issue_generic(a, s, m, sub, w, pc, base, on, t):
+    """An access whose addresses say which memory it is; one instruction's lanes must agree.
+
+    An atomic is performed in global memory only, and PD says where it was: compiled code
+    does the others in another way.
+    """
+    addr, op = a.scratch[ADDR], s.code[pc, COL_OP]
+    shared = local = 0
+    for i in range(32):
+        if (on >> i) & 1:
+            if addr[i] >> 32 == SHARED_WINDOW >> 32:
+                shared |= 1 << i
+            elif addr[i] >> 32 == LOCAL_WINDOW >> 32:
+                local |= 1 << i
+    if op == OP_ATOM:
+        write_predicate(a.preds[w], s.code[pc, COL_PD], ~(shared | local), on)
+        if s.code[pc, COL_PD] & 7 != 7:
+            on &= ~(shared | local)
+            shared = local = 0
+    if on == 0 or (shared | local) == 0:
+        if on != 0:
+            issue_global(a, s, m, sub, w, pc, base, on, t, GLOBAL_SPACE)
+        else:
+            results_known(a, s, m, w, pc, t + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
+        return
+    home = SHARED_WINDOW + s.cfg[C_SHARED_WINDOW] if shared else LOCAL_WINDOW
+    for i in range(32):
+        if (on >> i) & 1:
+            addr[i] -= home
+    if shared == on:
+        issue_shared(a, s, m, sub, w, pc, base, on, t)
+    elif local == on and op != OP_ATOM and op != OP_RED:
+        issue_global(a, s, m, sub, w, pc, base, on, t, LOCAL_SPACE)
+    else:
+        fail(a, s, m, w, pc, ERROR_MIXED_SPACES, lowest_lane(shared | local), 0, s.code[pc, COL_WIDTH])
+
+
 @inner(forceinline=True)
 def issue_memory(a, s, m, sub, w, pc, base, on, t):
     """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
@@ -595,9 +638,11 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
             row[i] = work[ADDR, i]
     if op == OP_LDGSTS:
         issue_copy(a, s, m, sub, w, pc, base, on, t)
+    elif space == GENERIC_SPACE:
+        issue_generic(a, s, m, sub, w, pc, base, on, t)
     elif space == SHARED_SPACE:
         issue_shared(a, s, m, sub, w, pc, base, on, t)
     elif space == CONSTANT_SPACE:
         issue_constant(a, s, m, w, pc, base, on, t)
     else:
-        issue_global(a, s, m, sub, w, pc, base, on, t)
+        issue_global(a, s, m, sub, w, pc, base, on, t, space)

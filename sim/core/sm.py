@@ -26,8 +26,7 @@ from sim.core.layout import (
     B_X,
     B_Y,
     B_Z,
-    BR_ARRIVED,
-    BR_LAST,
+    BR_COLUMNS,
     C_GRID_X,
     C_GRID_Y,
     C_LOAD_RESERVE,
@@ -267,8 +266,8 @@ def start_block(a, s, m, b, block, t):
     a.bs[b, B_Y] = block // cfg[C_GRID_X] % cfg[C_GRID_Y]
     a.bs[b, B_Z] = block // (cfg[C_GRID_X] * cfg[C_GRID_Y])
     for k in range(16):
-        a.br[b, k, BR_ARRIVED] = 0
-        a.br[b, k, BR_LAST] = 0
+        for c in range(BR_COLUMNS):
+            a.br[b, k, c] = 0
     if cfg[C_SHARED_BYTES] > 0:
         a.s8[b * cfg[C_SHARED_BYTES] : (b + 1) * cfg[C_SHARED_BYTES]] = 0
     a.sm[BLOCKS] += 1

@@ -28,7 +28,7 @@ def replaced(operation, old, operand, compare, bits, signed):
         return 0 if old >= operand else old + 1
     if operation == AtomicOp.DEC:
         return operand if old == 0 or old > operand else old - 1
-    if operation == AtomicOp.CAS:
+    if operation in (AtomicOp.CAS, AtomicOp.CAST):
         return operand if old == compare else old
     if signed and operation in (AtomicOp.MIN, AtomicOp.MAX):
         choose = min if operation == AtomicOp.MIN else max
@@ -62,6 +62,8 @@ def test_integer_atomics(operation, kind, mask, seed):
     olds = np.zeros(WARP_SIZE, np.uint64)
     for lane in np.flatnonzero(lanes_of(mask)):
         olds[lane] = right[slots[lane]]
+        if operation == AtomicOp.CAST:
+            olds[lane] = olds[lane] == compares[lane]
         arguments = (right[slots[lane]], int(operands[lane]), int(compares[lane]), 8 * width, signed)
         right[slots[lane]] = replaced(operation, *arguments)
     with np.errstate(all="ignore"):

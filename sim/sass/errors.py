@@ -1,0 +1,7 @@
+"""The error of the SASS reader."""
+
+from __future__ import annotations
+
+
+class SassError(ValueError):
+    """A listing that cannot be read, or an instruction in it that the simulator does not know."""

@@ -1,0 +1,73 @@
+"""The card's validation suite from its machine code: results as NumPy has them, counts as the card counted them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sim
+from tests.silicon import sass_cases
+from tests.silicon.sass_cases import SassCase, all_sass_cases, answers, c_random, card, kernels, smallest_cases
+
+here = pytest.mark.skipif(not sass_cases.LISTING.exists(), reason="the card's kernels are not here")
+
+#: counters that do not depend on time
+EXACT = (
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "smsp__inst_executed_op_shared_ld.sum",
+    "smsp__inst_executed_op_shared_st.sum",
+    "launch__registers_per_thread",
+    "launch__grid_size",
+    "launch__block_size",
+    "launch__shared_mem_per_block_static",
+)
+MOST_INSTRUCTIONS = 1_400_000
+#: its inputs are float32 seen as bfloat16, whose products overflow in an order of their own
+UNCHECKED = ("mm_wmma",)
+
+
+def few() -> list[SassCase]:
+    return list(smallest_cases(MOST_INSTRUCTIONS)) if sass_cases.LISTING.exists() else []
+
+
+def test_glibc_random_numbers() -> None:
+    assert c_random(1, 3).tolist() == [1804289383, 846930886, 1681692777]
+    assert c_random(42, 2).tolist() == [71876166, 708592740]
+
+
+@here
+def test_the_cases_are_the_cards() -> None:
+    assert len(all_sass_cases()) == 217
+    for case in all_sass_cases():
+        counted = card()[case.id]
+        assert np.prod(case.grid) == counted["launch__grid_size"], case.label
+        assert np.prod(case.block) == counted["launch__block_size"], case.label
+        assert case.shared_bytes == counted["launch__shared_mem_per_block_dynamic"], case.label
+
+
+@here
+def test_every_kernel_translates_with_the_cards_registers() -> None:
+    assert len(kernels()) == 50
+    for case in all_sass_cases():
+        program = kernels()[case.kernel]
+        counted = card()[case.id]
+        assert program.registers == counted["launch__registers_per_thread"], case.label
+        assert program.shared_static_bytes == counted["launch__shared_mem_per_block_static"], case.label
+        assert program.has_control
+
+
+@here
+@pytest.mark.parametrize("case", few(), ids=lambda case: case.label)
+def test_a_launch_computes_and_counts_what_the_card_does(case: SassCase) -> None:
+    report = sim.simulate(case.launch())
+    counted = card()[case.id]
+    assert {name: float(report[name]) for name in EXACT} == {name: counted[name] for name in EXACT}
+    if case.name not in UNCHECKED:
+        for position, right in answers(case).items():
+            got = report.outputs[f"arg{position}"].reshape(-1)
+            np.testing.assert_allclose(got, right, rtol=1e-4, atol=2e-5)
