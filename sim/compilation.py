@@ -66,7 +66,7 @@ def compile_exchange() -> None:
     engine = _smallest_engine()
     engine.start(0)
     engine.arrays[0].sv[layout.SV_PACKETS] = 1
-    engine.arrays[0].rq[0, layout.R_WAITERS] = engine.arrays[0].rq[0, layout.R_L1] = -1
+    engine.arrays[0].rq[0, [layout.R_FIRST, layout.R_WAITERS, layout.R_L1]] = -1
     engine.exchange(0, 1)
     engine.next_event(1)
 

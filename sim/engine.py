@@ -66,11 +66,11 @@ def timing_table(profile: Profile) -> npt.NDArray[np.int64]:
     return table
 
 
-def dependences(program: Program) -> npt.NDArray[np.int32]:
-    """`deps[n, 48]`: how many, then which entries of `ready` an instruction must find there."""
+def dependences(program: Program) -> npt.NDArray[np.int16]:
+    """`deps[n, 48]`: how many, then which entries of `score` an instruction must find there."""
     code = program.decoded.code
     rows = program.registers + program.uniform_registers
-    deps = np.zeros((len(code), MAX_DEPENDENCES), np.int32)
+    deps = np.zeros((len(code), MAX_DEPENDENCES), np.int16)
     for out, c in zip(deps, code, strict=True):
         wanted: list[int] = []
         for first, count in ((c[Col.A], c[Col.NA]), (c[Col.B], c[Col.NB]), (c[Col.C], c[Col.NC])):
@@ -204,8 +204,8 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
     st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
     lines = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
-    st.l1[:, :lines, layout.L_TAG] = -1
-    st.l1[:, :lines, layout.L_FILL :] = layout.NEVER
+    st.l1_tag[:, :lines] = -1
+    st.l1_fill[:, :lines] = layout.NEVER
     st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
     st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
     st.ctx[:] = contexts(1, {i.op for i in program.instructions})

@@ -343,6 +343,141 @@ def spread(typingctx, x, group, thread, first):
     return x(x, group, thread, first), codegen
 
 
+@intrinsic
+def previous(typingctx, x):
+    before = [31, *range(31)]
+    return x(x), lambda context, builder, sig, args: _shuffle(builder, args[0], args[0], before)
+
+
+@intrinsic
+def any_bits(typingctx, x):
+    def codegen(context, builder, sig, args):
+        name = f"llvm.vector.reduce.or.v{LANES}i32"
+        bits = _memory_intrinsic(builder, name, [args[0]], ir.IntType(32))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.int64(RowType(types.uint32)), codegen
+
+
+@intrinsic
+def least(typingctx, x):
+    def codegen(context, builder, sig, args):
+        return _memory_intrinsic(builder, f"llvm.vector.reduce.smin.v{LANES}i64", [args[0]], ir.IntType(64))
+
+    return types.int64(RowType(types.int64)), codegen
+
+
+@intrinsic
+def set_bits(typingctx, x):
+    return types.int64(types.int64), lambda context, builder, sig, args: builder.ctpop(args[0])
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    def codegen(context, builder, sig, args):
+        at = builder.gep(_data(context, builder, array, args[0]), [args[1]])
+        at = builder.bitcast(at, ir.IntType(8).as_pointer())
+        hint = [ir.Constant(ir.IntType(32), v) for v in (0, 3, 1)]  # to read, into the nearest cache, data
+        _memory_intrinsic(builder, "llvm.prefetch.p0", [at, *hint], ir.VoidType())
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
+def _bytes_at(context, builder, memory_type, memory, offset, llvm):
+    """A pointer to a value of type `llvm` at a byte offset."""
+    return builder.bitcast(builder.gep(_data(context, builder, memory_type, memory), [offset]), llvm.as_pointer())
+
+
+def _words(count: int):
+    return ir.VectorType(ir.IntType(32), count)
+
+
+def _shuffle(builder, left, right, sources):
+    return builder.shuffle_vector(left, right, ir.Constant(_words(len(sources)), list(sources)))
+
+
+@intrinsic(prefer_literal=True)
+def load_run(typingctx, memory, offset, count):
+    row, n = RowType(types.uint32), count.literal_value
+    result = types.UniTuple(row, n)
+
+    def codegen(context, builder, sig, args):
+        first = _bytes_at(context, builder, memory, args[0], args[1], row.llvm)
+        rows = [builder.load(builder.gep(first, [ir.Constant(ir.IntType(32), k)]), align=4) for k in range(n)]
+        for _ in range(n.bit_length() - 1):  # parts every second word: the odd ones go behind the even ones
+            pairs = list(zip(rows[::2], rows[1::2], strict=True))
+            rows = [_shuffle(builder, *pair, range(odd, 2 * LANES, 2)) for odd in (0, 1) for pair in pairs]
+        return context.make_tuple(builder, result, rows)
+
+    return result(memory, types.int64, count), codegen
+
+
+@intrinsic
+def save_run(typingctx, memory, offset, rows):
+    n = len(rows)
+
+    def codegen(context, builder, sig, args):
+        parts = [builder.extract_value(args[2], k) for k in range(n)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            size = parts[0].type.count
+            pairs = [at for k in range(size) for at in (k, size + k)]
+            parts = [_shuffle(builder, parts[k], parts[half + k], pairs) for k in range(half)]
+        pointer = _bytes_at(context, builder, memory, args[0], args[1], parts[0].type)
+        builder.store(parts[0], pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(memory, types.int64, rows), codegen
+
+
+@intrinsic
+def word_at(typingctx, memory, offset):
+    def codegen(context, builder, sig, args):
+        return builder.load(_bytes_at(context, builder, memory, args[0], args[1], ir.IntType(32)), align=4)
+
+    return types.uint32(memory, types.int64), codegen
+
+
+@intrinsic(prefer_literal=True)
+def load_octet(typingctx, memory, offsets, first):
+    def codegen(context, builder, sig, args):
+        parts = []
+        for lane in range(first.literal_value, first.literal_value + 8):
+            offset = builder.extract_element(args[1], ir.Constant(ir.IntType(32), lane))
+            parts.append(builder.load(_bytes_at(context, builder, memory, args[0], offset, _words(4)), align=4))
+        while len(parts) > 1:
+            both = range(2 * parts[0].type.count)
+            parts = [_shuffle(builder, left, right, both) for left, right in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    return RowType(types.uint32)(memory, RowType(types.int64), first), codegen
+
+
+@intrinsic(prefer_literal=True)
+def move(typingctx, target, to, source, at, size):
+    value = _words(size.literal_value // 4)
+
+    def codegen(context, builder, sig, args):
+        moved = builder.load(_bytes_at(context, builder, source, args[2], args[3], value), align=4)
+        builder.store(moved, _bytes_at(context, builder, target, args[0], args[1], value), align=4)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, size), codegen
+
+
+@intrinsic(prefer_literal=True)
+def clear(typingctx, target, to, size):
+    value = _words(size.literal_value // 4)
+
+    def codegen(context, builder, sig, args):
+        zeros = ir.Constant(value, [0] * value.count)
+        builder.store(zeros, _bytes_at(context, builder, target, args[0], args[1], value), align=4)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, size), codegen
+
+
 def _byte_pointers(context, builder, memory_type, memory, offsets, bits: int):
     """Pointers to elements of `bits` bits at byte offsets into a byte array, one a lane."""
     data = builder.ptrtoint(_data(context, builder, memory_type, memory), ir.IntType(64))

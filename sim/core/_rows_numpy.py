@@ -136,5 +136,52 @@ gather8, gather16, gather32 = _gather(1), _gather(2), _gather(4)
 scatter8, scatter16, scatter32 = _scatter(1), _scatter(2), _scatter(4)
 
 
+def previous(x):
+    return np.roll(x, 1)
+
+
+def any_bits(x):
+    return np.int64(np.bitwise_or.reduce(x))
+
+
+def least(x):
+    return x.min()
+
+
+def set_bits(x):
+    return int(x).bit_count()
+
+
+def prefetch(array, index):
+    pass
+
+
+def load_run(memory, offset, count):
+    words = memory[offset : offset + 4 * count * LANES].view(np.uint32).reshape(LANES, count)
+    return tuple(words[:, k].copy() for k in range(count))
+
+
+def save_run(memory, offset, rows):
+    words = np.ascontiguousarray(np.stack(rows, 1))
+    memory[offset : offset + words.nbytes] = words.reshape(-1).view(np.uint8)
+
+
+def word_at(memory, offset):
+    return memory[offset : offset + 4].view(np.uint32)[0]
+
+
+def load_octet(memory, offsets, first):
+    rows = offsets[first : first + 8, None] + np.arange(16)
+    return np.ascontiguousarray(memory[rows]).reshape(-1).view(np.uint32)
+
+
+def move(target, to, source, at, size):
+    target[to : to + size] = source[at : at + size]
+
+
+def clear(target, to, size):
+    target[to : to + size] = 0
+
+
 def permute(x, source):
     return x[source]

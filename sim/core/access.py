@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim._jit import jit
-from sim.core.rows import i64, lane_numbers, load, mask_of
+from sim.core.rows import any_bits, i64, lane_numbers, lanes, load, mask_of, previous, set_bits, u32, where
 from sim.isa import FULL_MASK
 
 ALL_LANES = FULL_MASK
@@ -11,11 +11,8 @@ ALL_LANES = FULL_MASK
 
 @jit(inline="always")
 def popcount(x):
-    """Set bits of a 32-bit mask."""
-    x = x - ((x >> 1) & 0x55555555)
-    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F
-    return ((x * 0x01010101) & 0xFFFFFFFF) >> 24
+    """Set bits of a mask."""
+    return set_bits(x)
 
 
 @jit
@@ -26,13 +23,10 @@ def is_contiguous(addr, mask, width):
     return mask_of(load(addr, 0) - i64(lane_numbers()) * i64(width) != i64(addr[0])) == 0
 
 
-@jit
+@jit(inline="always")
 def lowest_lane(mask):
     """The first lane of a mask that is not empty."""
-    lane = 0
-    while (mask >> lane) & 1 == 0:
-        lane += 1
-    return lane
+    return popcount((mask & -mask) - 1)
 
 
 @jit
@@ -68,6 +62,28 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
             if (high + 1) & 31:
                 partial[k] |= 1 << s1
         return n
+    if width >= 4:
+        n = words_by_line(addr, mask, width, lines, asked)
+    else:
+        n = narrow_words_by_line(addr, mask, width, lines, asked, partial)
+    for k in range(n):
+        words = asked[k]
+        asked[k] = 4 * popcount(words) if width >= 4 else min(4 * popcount(words), width * (partial[k] >> 4))
+        short = 0 if width >= 4 else partial[k] & 15
+        sectors[k], partial[k] = 0, 0
+        for sector in range(4):
+            part = (words >> (8 * sector)) & 0xFF
+            if part:
+                sectors[k] |= 1 << sector
+                if part != 0xFF or (short >> sector) & 1:
+                    partial[k] |= 1 << sector
+    return n
+
+
+@jit
+def words_by_line(addr, mask, width, lines, words):
+    """Fill `lines` in order of first use, and `words` with the mask of touched words of each; returns how many."""
+    one = (1 << (width >> 2)) - 1
     n = 0
     at = 0
     for i in range(32):
@@ -75,43 +91,44 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
             continue
         line = addr[i] >> 7
         if n == 0 or lines[at] != line:
-            at = n
-            for k in range(n):
-                if lines[k] == line:
-                    at = k
-                    break
+            at = 0
+            while at < n and lines[at] != line:
+                at += 1
             if at == n:
                 lines[n] = line
-                sectors[n] = 0
-                asked[n] = 0  # first the mask of touched words, then their bytes
-                partial[n] = 0  # first the bytes by lanes, a byte of count a sector, then the mask
+                words[n] = 0
                 n += 1
-        sector = (addr[i] >> 5) & 3
-        sectors[at] |= 1 << sector
-        words = max(width // 4, 1)
-        asked[at] |= ((1 << words) - 1) << ((addr[i] & 127) >> 2)
-        partial[at] += width << (16 * sector) if sector < 3 else 0
-        if sector == 3:
-            lines[32 + at] = (lines[32 + at] if partial[at] >> 62 & 1 else 0) + width
-            partial[at] |= 1 << 62
-    for k in range(n):
-        words = asked[k]
-        covered = partial[k]
-        lanes = (covered & 0xFFFF) + ((covered >> 16) & 0xFFFF) + ((covered >> 32) & 0xFFFF)
-        third = lines[32 + k] if covered >> 62 & 1 else 0
-        asked[k] = min(4 * popcount(words), lanes + third)
-        partial[k] = 0
-        for sector in range(4):
-            if (sectors[k] >> sector) & 1:
-                full = (words >> (8 * sector)) & 0xFF == 0xFF
-                count = third if sector == 3 else (covered >> (16 * sector)) & 0xFFFF
-                if not full or count < 32:
-                    partial[k] |= 1 << sector
+        words[at] |= one << ((addr[i] & 127) >> 2)
     return n
 
 
 @jit
-def bank_passes(addr, mask, width, counts, words):
+def narrow_words_by_line(addr, mask, width, lines, words, lane_counts):
+    """The same for 1- and 2-byte accesses.
+
+    `lane_counts` becomes, a line, 16 times its lanes, plus the mask of sectors of
+    which the lanes cannot fill all 32 bytes.
+    """
+    x = load(addr, 0)
+    touched = u32(i64(1)) << u32((x & 127) >> 2)
+    left = mask
+    n = 0
+    while left:
+        line = addr[lowest_lane(left)] >> 7
+        here = mask_of((x >> 7) == i64(line)) & left
+        left &= ~here
+        lines[n] = line
+        words[n] = any_bits(where(lanes(here), touched, 0))
+        lane_counts[n] = popcount(here) << 4
+        for sector in range(4):
+            if popcount(mask_of((x & 96) == i64(32 * sector)) & here) * width < 32:
+                lane_counts[n] |= 1 << sector
+        n += 1
+    return n
+
+
+@jit
+def bank_passes(addr, mask, width, work):
     """(passes, ideal): passes that 32 four-byte banks need, and that as many distinct words need at least.
 
     A pass serves one word a bank. Lanes of 32- and 64-bit accesses share their passes;
@@ -119,53 +136,70 @@ def bank_passes(addr, mask, width, counts, words):
     H200: `bank` rows of the microbenchmarks (a 64-bit load of one address by all lanes
     takes one pass, a 128-bit one two), and the counters of kernels whose half-warps read
     the same 256 bytes (four passes, not two).
-    `counts` int64[32] and `words` int64[32, 32] are work space.
     """
     if width == 16:
         low, high = mask & 0xFFFF, mask & 0xFFFF0000
         passes, ideal = 0, 0
         if low:
-            passes, ideal = group_passes(addr, low, width, counts, words)
+            passes, ideal = group_passes(addr, low, width, work)
         if high:
-            more, least = group_passes(addr, high, width, counts, words)
+            more, least = group_passes(addr, high, width, work)
             passes, ideal = passes + more, ideal + least
         return passes, ideal
-    return group_passes(addr, mask, width, counts, words)
+    return group_passes(addr, mask, width, work)
 
 
 @jit
-def group_passes(addr, mask, width, counts, words):
-    """(passes, ideal) of lanes that share their passes: the most distinct words a bank is asked for."""
+def group_passes(addr, mask, width, work):
+    """(passes, ideal) of lanes that share their passes: the most distinct words a bank is asked for.
+
+    Counted in units of the access: aligned units of 8 or 16 bytes take two or four
+    neighbouring banks whole, so 16 or 8 groups of banks stand for all 32.
+    `work` int64[64] is work space.
+    """
     first = lowest_lane(mask)
-    run = mask >> first
     x = load(addr, 0)
     if mask_of(x != i64(addr[first])) & mask == 0:
         return 1, 1
-    if width >= 4 and run & (run + 1) == 0:
+    run = mask >> first
+    if run & (run + 1) == 0:
         lane = i64(lane_numbers())
         if mask_of(x - lane * i64(width) != i64(addr[first] - first * width)) & mask == 0:
-            passes = (popcount(run) * width + 127) // 128
-            return passes, passes
+            words = ((addr[first] + popcount(run) * width - 1) >> 2) - (addr[first] >> 2) + 1
+            return (words + 31) // 32, (words + 31) // 32
+    shift = 4 if width == 16 else (3 if width == 8 else 2)
+    units, banks = x >> i64(shift), 128 >> shift
+    bank = u32(units & i64(banks - 1))
+    firsts = mask & (mask_of(units != previous(units)) | ~(mask << 1))  # neighbours with one unit count as one
+    count = popcount(firsts)
+    if popcount(any_bits(where(lanes(firsts), u32(i64(1)) << bank, 0))) == count:
+        return 1, ((count << shift) + 127) // 128
+    return conflicting_passes(addr, firsts, shift, work)
+
+
+@jit
+def conflicting_passes(addr, mask, shift, work):
+    """`group_passes` lane by lane: each bank keeps a list of the lanes that were the first to ask for a unit."""
+    banks = 128 >> shift
+    for b in range(banks):
+        work[b] = -1
     most, distinct = 1, 0
-    for b in range(32):
-        counts[b] = 0
     for i in range(32):
         if (mask >> i) & 1 == 0:
             continue
-        for j in range(max(width // 4, 1)):
-            word = (addr[i] >> 2) + j
-            b = word & 31
-            found = False
-            for k in range(counts[b]):
-                if words[b, k] == word:
-                    found = True
-                    break
-            if not found:
-                words[b, counts[b]] = word
-                counts[b] += 1
-                distinct += 1
-                most = max(most, counts[b])
-    return most, (distinct + 31) // 32
+        unit = addr[i] >> shift
+        b = unit & (banks - 1)
+        other = work[b]
+        count = 1
+        while other >= 0 and addr[other] >> shift != unit:
+            other = work[32 + other]
+            count += 1
+        if other < 0:
+            work[32 + i] = work[b]
+            work[b] = i
+            distinct += 1
+            most = max(most, count)
+    return most, ((distinct << shift) + 127) // 128
 
 
 @jit

@@ -7,25 +7,33 @@ bounds and alignment first; atomics are in `sim.core.exec_atomic`.
 from __future__ import annotations
 
 from sim._jit import jit
+from sim.core.access import is_contiguous, lowest_lane
 from sim.core.exec_atomic import apply_atomic, gather_operand, scatter_result
 from sim.core.operands import row_of
 from sim.core.rows import (
     as_i32,
     as_i64,
+    clear,
     gather8,
     gather16,
     gather32,
     i64,
     lane_numbers,
+    load_octet,
+    load_run,
     mask_of,
+    move,
+    permute,
     row_function,
     save,
+    save_run,
     scatter8,
     scatter16,
     scatter32,
     spread,
     u32,
     u64,
+    word_at,
 )
 from sim.core.rows import load as load_row
 from sim.core.rows import store as store_row
@@ -92,14 +100,50 @@ def first_misaligned(addr, mask, width):
     return -1
 
 
+@row_function
+def _load_run(U, d, width, memory, at):
+    """All lanes load, from `width` bytes each, one after another from offset `at` on."""
+    if width == 4:
+        save(U, d, load_run(memory, at, 1)[0])
+    elif width == 8:
+        rows = load_run(memory, at, 2)
+        save(U, d, rows[0])
+        save(U, d + 1, rows[1])
+    else:
+        rows = load_run(memory, at, 4)
+        save(U, d, rows[0])
+        save(U, d + 1, rows[1])
+        save(U, d + 2, rows[2])
+        save(U, d + 3, rows[3])
+
+
+@row_function
+def _store_run(U, b, width, memory, at):
+    """The inverse of `_load_run`."""
+    if width == 4:
+        save_run(memory, at, (load_row(U, b),))
+    elif width == 8:
+        save_run(memory, at, (load_row(U, b), load_row(U, b + 1)))
+    else:
+        save_run(memory, at, (load_row(U, b), load_row(U, b + 1), load_row(U, b + 2), load_row(U, b + 3)))
+
+
 @jit
 def load(code, pc, U, base, mask, addr, origin, memory):
     """LD: `Col.WIDTH` bytes a lane into one, two or four rows; narrow loads extend by FLAG_SIGNED."""
     d, width = row_of(code[pc, Col.D], base), code[pc, Col.WIDTH]
-    offset = load_row(addr, 0) - i64(origin)
+    x = load_row(addr, 0)
+    offset = x - i64(origin)
     if width >= 4:
-        for word in range(width >> 2):
-            store_row(U, d + word, gather32(memory, offset + i64(4 * word), mask), mask)
+        first = addr[lowest_lane(mask)]
+        if mask_of(x != i64(first)) & mask == 0:
+            for word in range(width >> 2):
+                store_row(U, d + word, u32(word_at(memory, first - origin + 4 * word)), mask)
+        elif is_contiguous(addr, mask, width):
+            _load_run(U, d, width, memory, first - origin)
+        else:
+            for word in range(width >> 2):
+                store_row(U, d + word, gather32(memory, offset + i64(4 * word), mask), mask)
         return
     value = gather16(memory, offset, mask) if width == 2 else gather8(memory, offset, mask)
     if code[pc, Col.FLAGS] & FLAG_SIGNED:
@@ -113,6 +157,9 @@ def load(code, pc, U, base, mask, addr, origin, memory):
 def store(code, pc, U, base, mask, addr, origin, memory):
     """ST: `Col.WIDTH` bytes a lane from rows at b; where lanes meet, the highest lane's value stays."""
     b, width = row_of(code[pc, Col.B], base), code[pc, Col.WIDTH]
+    if width >= 4 and is_contiguous(addr, mask, width):
+        _store_run(U, b, width, memory, addr[0] - origin)
+        return
     offset = load_row(addr, 0) - i64(origin)
     if width >= 4:
         for word in range(width >> 2):
@@ -129,21 +176,32 @@ def copy_async(mask, reading, width, addr, source, origin, memory, shared):
 
     Lanes of `mask` outside `reading` write zeros.
     """
-    to, at = load_row(addr, 0), load_row(source, 0) - i64(origin)
-    for byte in range(0, width, 4):
-        scatter32(shared, to + i64(byte), gather32(memory, at + i64(byte), reading), mask)
+    for lane in range(WARP_SIZE):
+        if (mask >> lane) & 1:
+            to, at = addr[lane], source[lane] - origin
+            if not (reading >> lane) & 1:
+                for word in range(width >> 2):
+                    clear(shared, to + 4 * word, 4)
+            elif width == 16:
+                move(shared, to, memory, at, 16)
+            elif width == 8:
+                move(shared, to, memory, at, 8)
+            else:
+                move(shared, to, memory, at, 4)
 
 
 @row_function
-def _load_one(U, d, memory, transposed, straight, even, odd):
-    """One matrix into one register row, from each lane's row address; transposed, from those of its two elements."""
-    lane = i64(lane_numbers())
+def _load_one(U, d, octet, transposed):
+    """One matrix, as `load_octet` has it, into one register row."""
     if transposed:
-        column = (lane >> 2) << 1
-        low, high = gather16(memory, even + column, FULL_MASK), gather16(memory, odd + column, FULL_MASK)
-        save(U, d, low | (high << 16))
+        # lane 4 r + t takes elements (2 t, r) and (2 t + 1, r): halves of word r >> 1 of rows 2 t and 2 t + 1
+        lane = u32(lane_numbers())
+        word = ((lane & 3) << 3) + (lane >> 3)
+        half = ((lane >> 2) & 1) << 4
+        low, high = permute(octet, word) >> half, permute(octet, word + 4) >> half
+        save(U, d, (low & 0xFFFF) | (high << 16))
     else:
-        save(U, d, gather32(memory, straight + ((lane & 3) << 2), FULL_MASK))
+        save(U, d, octet)
 
 
 @jit
@@ -154,12 +212,12 @@ def load_matrix(code, pc, U, base, addr, memory):
     """
     d, count, transposed = row_of(code[pc, Col.D], base), code[pc, Col.WIDTH], code[pc, Col.X] & 1
     rows = load_row(addr, 0)
-    _load_one(U, d, memory, transposed, spread(rows, 1, 0, 0), spread(rows, 0, 2, 0), spread(rows, 0, 2, 1))
+    _load_one(U, d, load_octet(memory, rows, 0), transposed)
     if count > 1:
-        _load_one(U, d + 1, memory, transposed, spread(rows, 1, 0, 8), spread(rows, 0, 2, 8), spread(rows, 0, 2, 9))
+        _load_one(U, d + 1, load_octet(memory, rows, 8), transposed)
     if count > 2:
-        _load_one(U, d + 2, memory, transposed, spread(rows, 1, 0, 16), spread(rows, 0, 2, 16), spread(rows, 0, 2, 17))
-        _load_one(U, d + 3, memory, transposed, spread(rows, 1, 0, 24), spread(rows, 0, 2, 24), spread(rows, 0, 2, 25))
+        _load_one(U, d + 2, load_octet(memory, rows, 16), transposed)
+        _load_one(U, d + 3, load_octet(memory, rows, 24), transposed)
 
 
 @row_function

@@ -27,6 +27,7 @@ from sim.core.layout import (
     NEVER,
     R_BYTES,
     R_DONE,
+    R_FIRST,
     R_KIND,
     R_L1,
     R_LINE,
@@ -38,6 +39,9 @@ from sim.core.layout import (
     SB_PENDING,
     SB_REASON,
     SB_TIME,
+    SCORE_BITS,
+    SCORE_READ,
+    SCORE_READY,
     SV_LAST_PACKET,
     SV_PACKETS,
     SV_SENT,
@@ -77,6 +81,7 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     rq[k, R_KIND] = kind
     rq[k, R_OPS] = ops
     rq[k, R_BYTES] = asked
+    rq[k, R_FIRST] = -1
     rq[k, R_WAITERS] = -1
     rq[k, R_L1] = l1
     rq[k, R_DONE] = NEVER
@@ -129,9 +134,10 @@ def dependences(a, s, m, w, pc, t):
     group = s.pipe_group[s.code[pc, COL_CLASS]]
     for k in range(1, s.deps[pc, 0] + 1):
         r = s.deps[pc, k]
-        when = a.ready[w, r]
+        score = a.score[w, r, SCORE_READY]
+        when = score >> SCORE_BITS
         if when >= until:
-            made = a.kind[w, r]
+            made = score & ((1 << SCORE_BITS) - 1)
             if made >= KIND_PIPE and made >> KIND_BITS != group:
                 when += s.cfg[C_CROSS_PIPE]
             if when > until:
@@ -139,8 +145,8 @@ def dependences(a, s, m, w, pc, t):
                 reason = made & (KIND_PIPE - 1)
     d = s.code[pc, COL_D]
     for r in range(d, d + s.code[pc, COL_ND]):
-        if r < s.cfg[C_REGISTER_ROWS] and a.war[w, r] > until:
-            until = a.war[w, r]
+        if r < s.cfg[C_REGISTER_ROWS] and a.score[w, r, SCORE_READ] > until:
+            until = a.score[w, r, SCORE_READ]
             reason = SHORT_SCOREBOARD
     return until, reason
 

@@ -58,10 +58,13 @@ from sim.core.layout import (
     KIND_PIPE,
     NEVER,
     NOT_READY,
+    READY_COLUMNS,
     SB_REASON,
     SB_TIME,
     SC_NEXT,
     SC_PIPES,
+    SCORE_BITS,
+    SCORE_READY,
     SP_AT_BARRIER,
     SP_AT_WARPSYNC,
     SP_MASK,
@@ -99,8 +102,9 @@ from sim.core.layout import (
 )
 from sim.core.memory_issue import fail, issue_memory, pass_shared_stage
 from sim.core.operands import predicate_mask, row_of, write_predicate
+from sim.core.rows import prefetch
 from sim.counters import Inst, Sm, Stall
-from sim.isa import FULL_MASK, Col, Op, Pipe, Space
+from sim.isa import FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
 
 SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
 DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
@@ -117,8 +121,9 @@ LSU = int(Pipe.LSU)
 CONSTANT_SPACE = int(Space.CONSTANT)
 COL_OP, COL_CLASS, COL_GUARD, COL_D, COL_ND = int(Col.OP), int(Col.CLASS), int(Col.GUARD), int(Col.D), int(Col.ND)
 COL_PD, COL_PE, COL_X, COL_Y, COL_SPACE = int(Col.PD), int(Col.PE), int(Col.X), int(Col.Y), int(Col.SPACE)
-COL_STALL, COL_WBAR, COL_A, COL_B = int(Col.STALL), int(Col.WBAR), int(Col.A), int(Col.B)
-COL_NA, COL_NB, COL_PA = int(Col.NA), int(Col.NB), int(Col.PA)
+COL_STALL, COL_WBAR, COL_PA = int(Col.STALL), int(Col.WBAR), int(Col.PA)
+COL_A, COL_B, COL_C = int(Col.A), int(Col.B), int(Col.C)
+COL_NA, COL_NB, COL_NC = int(Col.NA), int(Col.NB), int(Col.NC)
 OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), int(Op.BSYNC)
 OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
 OP_NANOSLEEP, OP_NOP, OP_S2R = int(Op.NANOSLEEP), int(Op.NOP), int(Op.S2R)
@@ -147,14 +152,12 @@ def results_at(a, s, m, w, pc, t, time, reason):
     kind = reason + KIND_PIPE * s.pipe_group[s.code[pc, COL_CLASS]]
     for r in range(d, d + s.code[pc, COL_ND]):
         if r < registers:
-            a.ready[w, r] = time
-            a.kind[w, r] = kind
+            a.score[w, r, SCORE_READY] = time << SCORE_BITS | kind
     for p in (s.code[pc, COL_PD], s.code[pc, COL_PE]):
         if p & 7 != PT:
-            a.ready[w, registers + p] = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
-            a.kind[w, registers + p] = kind
-            a.ready[w, registers + 16 + p] = time
-            a.kind[w, registers + 16 + p] = reason
+            operand = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
+            a.score[w, registers + p, SCORE_READY] = operand << SCORE_BITS | kind
+            a.score[w, registers + 16 + p, SCORE_READY] = time << SCORE_BITS | reason
     if s.cfg[C_HAS_CONTROL]:
         barrier = s.code[pc, COL_WBAR]
         if barrier < 6:
@@ -531,6 +534,24 @@ def record(a, s, m, w, pc, active, on):
     a.sv[SV_TRACE] = n + 1
 
 
+@inner(inline="always")
+def look_ahead(a, s, m, w, base, pc):
+    """Ask the host's caches for what an instruction that the warp soon issues will touch."""
+    code = s.code
+    pc = min(pc, len(code) - 1)
+    for first, count in (
+        (code[pc, COL_A], code[pc, COL_NA]),
+        (code[pc, COL_B], code[pc, COL_NB]),
+        (code[pc, COL_C], code[pc, COL_NC]),
+        (code[pc, COL_D], code[pc, COL_ND]),
+    ):
+        if first >= 0 and count > 0:
+            prefetch(a.score, (w * READY_COLUMNS + first) * 2)
+            for r in range(base + first, base + first + count):
+                prefetch(s.U[m], WARP_SIZE * r)
+                prefetch(s.U[m], WARP_SIZE * r + WARP_SIZE // 2)
+
+
 @inner(forceinline=True)
 def issue(a, s, m, sub, slot, w, t, t1):
     """Issue the next instruction of warp `w` (sub-core `sub`, slot `slot`) in cycle `t`."""
@@ -563,6 +584,7 @@ def issue(a, s, m, sub, slot, w, t, t1):
     if cfg[C_HAS_CONTROL]:
         ws[w, W_STALL] = t + code[pc, COL_STALL]
     base = cfg[C_SHARED_ROWS] + w * cfg[C_ROWS]
+    look_ahead(a, s, m, w, base, pc + 2)
     pipe = s.tc[cls, TC_PIPE]
     if pipe != LSU:
         take_pipe(a, s, m, sub, cls, t)

@@ -28,7 +28,7 @@ from sim.limits import MAX_SUBCORES as MAX_SUBCORES
 from sim.limits import MAX_WARPS as MAX_WARPS
 
 TICK = 16  #: resource-clock ticks a cycle
-NEVER = 1 << 60  #: a time that has not been set
+NEVER = 1 << 54  #: a time that has not been set
 GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
 
 READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
@@ -100,8 +100,8 @@ SC_COLUMNS = 32
 (
     SV_LSU_FREE,  # shared stage, ticks
     SV_BARRIER_FREE,  # barrier unit, ticks
-    SV_PACKETS,  # packets ever queued
-    SV_SENT,  # packets ever taken by the memory system
+    SV_PACKETS,  # packets queued since the ring was empty
+    SV_SENT,  # packets of them that the memory system has taken
     SV_FREE_ENTRY,  # head of the free list
     SV_FREE_NODE,
     SV_AGE,  # next warp age
@@ -140,18 +140,15 @@ E_COLUMNS = 10
     R_KIND,
     R_OPS,
     R_BYTES,
-    R_WAITERS,  # head of a list of nodes, -1 none
+    R_FIRST,  # first entry that waits for it, -1 none
+    R_WAITERS,  # head of a list of nodes with the others, -1 none
     R_L1,  # L1 line it fills, -1 none
     R_DONE,
-) = range(9)
-R_COLUMNS = 9
+) = range(10)
+R_COLUMNS = 10
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_NODES = 8192
-
-# --- L1: l1[lines, L_COLUMNS]; L_FILL..L_FILL+3: when each sector is there (NEVER: absent; < 0: packet -1-k is out)
-L_TAG, L_USED, L_FILL = 0, 1, 2
-L_COLUMNS = 6
 
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
 G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME = range(6)
@@ -251,8 +248,14 @@ C_COLUMNS = 66
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
 TC_COLUMNS = 5
+
+# --- registers and predicates: score[warps, READY_COLUMNS, 2]
+SCORE_READY, SCORE_READ = range(2)
+# SCORE_READY: (when it is there) << SCORE_BITS | pipe group of its maker << KIND_BITS | stall reason of waiting for it
+# SCORE_READ: when its last reader has read it
 KIND_BITS = 5
 KIND_PIPE = 1 << KIND_BITS
+SCORE_BITS = 8
 
 
 # --- block scheduler: DispatchArrays.state[D_COLUMNS]
@@ -304,9 +307,7 @@ SM_RECORD = np.dtype(
         ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
         ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS + FOREIGN_SLOTS)),  # lanes a convergence barrier waits for
         ("foreign", np.int64, (MAX_WARPS, FOREIGN_SLOTS)),  # number of the convergence barrier in a further slot
-        ("ready", np.int64, (MAX_WARPS, READY_COLUMNS)),  # registers, predicates as operands, predicates as guards
-        ("kind", np.int64, (MAX_WARPS, READY_COLUMNS)),  # stall reason of waiting for it, + KIND_PIPE * pipe group
-        ("war", np.int64, (MAX_WARPS, READY_COLUMNS)),  # when its last reader has read it
+        ("score", np.int64, (MAX_WARPS, READY_COLUMNS, 2)),  # registers, predicates as operands, predicates as guards
         ("sb", np.int64, (MAX_WARPS, 6, SB_COLUMNS)),
         ("ag", np.int64, (MAX_WARPS, MAX_GROUPS, 2)),
         ("bs", np.int64, (MAX_SLOTS, B_COLUMNS)),
@@ -319,14 +320,15 @@ SM_RECORD = np.dtype(
         ("en", np.int64, (MAX_ENTRIES, E_COLUMNS)),
         ("nodes", np.int64, (MAX_NODES, 2)),  # waiter nodes: entry, next
         ("rq", np.int64, (RING, R_COLUMNS)),
-        ("l1", np.int64, (MAX_L1_LINES, L_COLUMNS)),
+        ("l1_tag", np.int64, (MAX_L1_LINES,)),  # line held, -1 none
+        ("l1_used", np.int64, (MAX_L1_LINES,)),  # SV_LRU at its latest use
+        ("l1_fill", np.int64, (MAX_L1_LINES, 4)),  # when a sector is there; NEVER: absent; < 0: packet -1-k is out
         ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
         ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
         ("constant", np.int64, (MAX_CONSTANT_LINES,)),  # when a line is there (0: absent)
         ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),
-        ("words", np.int64, (32, 32)),  # words a bank is asked for
         ("scratch", np.int64, (8, 64)),  # addresses, lines, sectors, ...
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
     ],
@@ -348,7 +350,7 @@ class Shared(NamedTuple):
     tc: npt.NDArray[np.int64]
     code: npt.NDArray[np.int32]
     pipe_group: npt.NDArray[np.int64]  # by timing class: pipes that forward to each other; 0: none
-    deps: npt.NDArray[np.int32]  # [instructions, 48]: count, then indices into `ready` it touches
+    deps: npt.NDArray[np.int16]  # [instructions, 48]: count, then indices into `score` it touches
     constant_line: npt.NDArray[np.int64]  # constant line an instruction reads, -1 none
     g8: npt.NDArray[np.uint8]  # global memory
     bank8: npt.NDArray[np.uint8]  # constant bank 0

@@ -11,6 +11,7 @@ a sector under way waits for the same packet.
 from __future__ import annotations
 
 from sim._jit import inner
+from sim.core.access import lowest_lane
 from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
@@ -31,11 +32,9 @@ from sim.core.layout import (
     E_ROW,
     E_TIME,
     E_WARP,
-    L_FILL,
-    L_TAG,
-    L_USED,
     NEVER,
     R_DONE,
+    R_FIRST,
     R_L1,
     R_WAITERS,
     RING,
@@ -46,20 +45,26 @@ from sim.core.layout import (
     SC_ADDRESS_FREE,
     SC_QUEUE,
     SC_QUEUE_TIMES,
+    SCORE_BITS,
+    SCORE_READY,
     SV_FREE_ENTRY,
     SV_FREE_NODE,
     SV_GROUP,
     SV_LRU,
     SV_LSU_FREE,
     SV_NODES,
+    SV_PACKETS,
     SV_SENT,
     TICK,
     W_PENDING,
 )
+from sim.core.rows import i64, least, load, mask_of, prefetch
 from sim.counters import Inst, Sm, Stall
+from sim.isa import WARP_SIZE
 
 LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
+LANES = WARP_SIZE  #: of a row
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
@@ -84,28 +89,31 @@ def shared_stage(a, m, sub, arrive, duration):
 
 
 @inner(inline="always")
-def l1_find(a, s, m, line):
-    """Index of the L1 line that holds `line`, or -1."""
-    ways = s.cfg[C_L1_WAYS]
-    first = (line % s.cfg[C_L1_SETS]) * ways
+def l1_find(a, first, ways, line):
+    """Index of the L1 line that holds `line`, of the set that begins at `first`, or -1."""
+    if ways == LANES:
+        at = mask_of(load(a.l1_tag, first // LANES) == i64(line))
+        return first + lowest_lane(at) if at else -1
     for k in range(first, first + ways):
-        if a.l1[k, L_TAG] == line:
+        if a.l1_tag[k] == line:
             return k
     return -1
 
 
 @inner(inline="always")
-def l1_claim(a, s, m, line):
+def l1_claim(a, first, ways, line):
     """Index of the line that makes room for `line`: the least recently used of its set, emptied."""
-    ways = s.cfg[C_L1_WAYS]
-    first = (line % s.cfg[C_L1_SETS]) * ways
     oldest = first
-    for k in range(first, first + ways):
-        if a.l1[k, L_USED] < a.l1[oldest, L_USED]:
-            oldest = k
-    a.l1[oldest, L_TAG] = line
+    if ways == LANES:
+        used = load(a.l1_used, first // LANES)
+        oldest += lowest_lane(mask_of(used == i64(least(used))))
+    else:
+        for k in range(first, first + ways):
+            if a.l1_used[k] < a.l1_used[oldest]:
+                oldest = k
+    a.l1_tag[oldest] = line
     for sector in range(4):
-        a.l1[oldest, L_FILL + sector] = NEVER
+        a.l1_fill[oldest, sector] = NEVER
     return oldest
 
 
@@ -132,15 +140,19 @@ def new_entry(a, m, w, row, count, barrier, group, extra, low):
 @inner(inline="always")
 def wait_for(a, m, entry, packet):
     """Let `entry` wait for `packet` (unless it is the packet's latest waiter already)."""
+    a.en[entry, E_LEFT] += 1
+    if a.rq[packet, R_FIRST] < 0:
+        a.rq[packet, R_FIRST] = entry
+        return
     head = a.rq[packet, R_WAITERS]
-    if head >= 0 and a.nodes[head, 0] == entry:
+    if (a.nodes[head, 0] if head >= 0 else a.rq[packet, R_FIRST]) == entry:
+        a.en[entry, E_LEFT] -= 1
         return
     node = a.sv[SV_FREE_NODE]
     a.sv[SV_FREE_NODE] = a.nodes[node, 1]
     a.nodes[node, 0] = entry
     a.nodes[node, 1] = head
     a.rq[packet, R_WAITERS] = node
-    a.en[entry, E_LEFT] += 1
     a.sv[SV_NODES] += 1
 
 
@@ -151,38 +163,44 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     Absent sectors are asked of L2; `entry` waits for the packets.
     """
     cfg = s.cfg
+    sets, ways, tag = cfg[C_L1_SETS], cfg[C_L1_WAYS], cfg[C_TAG]
     latest = 0
+    hits = 0
+    if allocate:
+        for k in range(n):
+            prefetch(a.l1_tag, lines[k] % sets * ways)
     for k in range(n):
-        line, want = lines[k], sectors[k]
-        tick = start + k * cfg[C_TAG]
-        a.sm[L1_TAG] += cfg[C_TAG]
-        a.sv[SV_LRU] += 1
+        line, missing = lines[k], sectors[k]
         at = -1
-        missing = want
         if allocate:
-            at = l1_find(a, s, m, line)
+            first = line % sets * ways
+            at = l1_find(a, first, ways, line)
             if at < 0:
-                at = l1_claim(a, s, m, line)
-            a.l1[at, L_USED] = a.sv[SV_LRU]
-            missing = 0
-            for sector in range(4):
-                if (want >> sector) & 1:
-                    fill = a.l1[at, L_FILL + sector]
-                    if fill == NEVER:
-                        missing |= 1 << sector
-                    else:
-                        s.inst[a.sv[SV_GROUP], pc, HIT_SECTORS] += 1
+                at = l1_claim(a, first, ways, line)
+            else:
+                left = missing
+                while left:
+                    sector = lowest_lane(left)
+                    left &= left - 1
+                    fill = a.l1_fill[at, sector]
+                    if fill != NEVER:
+                        missing ^= 1 << sector
+                        hits += 1
                         if fill < 0:
                             wait_for(a, m, entry, -1 - fill)
                         elif fill > latest:
                             latest = fill
+            a.l1_used[at] = a.sv[SV_LRU] + 1 + k
         if missing:
-            packet = send(a, m, tick // TICK + cfg[C_L1_MISS], line, missing, RK_LOAD, 0, asked[k], at)
+            packet = send(a, m, (start + k * tag) // TICK + cfg[C_L1_MISS], line, missing, RK_LOAD, 0, asked[k], at)
             wait_for(a, m, entry, packet)
             if allocate:
                 for sector in range(4):
                     if (missing >> sector) & 1:
-                        a.l1[at, L_FILL + sector] = -1 - packet
+                        a.l1_fill[at, sector] = -1 - packet
+    a.sv[SV_LRU] += n
+    a.sm[L1_TAG] += n * tag
+    s.inst[a.sv[SV_GROUP], pc, HIT_SECTORS] += hits
     return latest
 
 
@@ -195,11 +213,27 @@ def complete(a, s, m, w, row, count, barrier, group, time):
         a.ag[w, group, AG_TIME] = max(a.ag[w, group, AG_TIME], time)
     for r in range(row, row + count):
         if 0 <= r < s.cfg[C_REGISTER_ROWS]:
-            a.ready[w, r] = time
+            a.score[w, r, SCORE_READY] = time << SCORE_BITS | LONG_SCOREBOARD
     if s.cfg[C_HAS_CONTROL] and barrier < 6:
         a.sb[w, barrier, SB_PENDING] -= 1
         a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
         a.sb[w, barrier, SB_REASON] = LONG_SCOREBOARD
+
+
+@inner(inline="always")
+def arrived(a, s, m, e, done):
+    """One packet of entry `e` has been answered at `done`; with the last, the entry is complete and free."""
+    en = a.en
+    en[e, E_TIME] = max(en[e, E_TIME], done)
+    en[e, E_LEFT] -= 1
+    if en[e, E_LEFT] == 0:
+        time = max(en[e, E_TIME] + en[e, E_EXTRA], en[e, E_LOW])
+        complete(
+            a, s, m, en[e, E_WARP], en[e, E_ROW], en[e, E_COUNT], en[e, E_BARRIER],
+            en[e, E_GROUP], time,
+        )  # fmt: skip
+        en[e, E_NEXT] = a.sv[SV_FREE_ENTRY]
+        a.sv[SV_FREE_ENTRY] = e
 
 
 @inner
@@ -212,25 +246,18 @@ def settle(a, s, m, taken):
         at = a.rq[k, R_L1]
         if at >= 0:
             for sector in range(4):
-                if a.l1[at, L_FILL + sector] == -1 - k:
-                    a.l1[at, L_FILL + sector] = done
+                if a.l1_fill[at, sector] == -1 - k:
+                    a.l1_fill[at, sector] = done
+        if a.rq[k, R_FIRST] >= 0:
+            arrived(a, s, m, a.rq[k, R_FIRST], done)
         node = a.rq[k, R_WAITERS]
         while node >= 0:
-            e = a.nodes[node, 0]
             following = a.nodes[node, 1]
+            arrived(a, s, m, a.nodes[node, 0], done)
             a.nodes[node, 1] = a.sv[SV_FREE_NODE]
             a.sv[SV_FREE_NODE] = node
             a.sv[SV_NODES] -= 1
             node = following
-            en = a.en
-            en[e, E_TIME] = max(en[e, E_TIME], done)
-            en[e, E_LEFT] -= 1
-            if en[e, E_LEFT] == 0:
-                time = max(en[e, E_TIME] + en[e, E_EXTRA], en[e, E_LOW])
-                complete(
-                    a, s, m, en[e, E_WARP], en[e, E_ROW], en[e, E_COUNT], en[e, E_BARRIER],
-                    en[e, E_GROUP], time,
-                )  # fmt: skip
-                en[e, E_NEXT] = a.sv[SV_FREE_ENTRY]
-                a.sv[SV_FREE_ENTRY] = e
     a.sv[SV_SENT] = sent + taken
+    if a.sv[SV_SENT] == a.sv[SV_PACKETS]:  # from the ring's start again: what was used last is in the host's cache
+        a.sv[SV_SENT] = a.sv[SV_PACKETS] = 0

@@ -83,6 +83,9 @@ from sim.core.layout import (
     SB_PENDING,
     SB_REASON,
     SB_TIME,
+    SCORE_BITS,
+    SCORE_READ,
+    SCORE_READY,
     SHARED_WINDOW,
     SV_FREE_ENTRY,
     SV_GROUP,
@@ -226,7 +229,7 @@ def rows_read_at(a, s, m, w, pc, time):
     ):
         if first >= 0:
             for r in range(first, min(first + count, registers)):
-                a.war[w, r] = max(a.war[w, r], time)
+                a.score[w, r, SCORE_READ] = max(a.score[w, r, SCORE_READ], time)
 
 
 @inner(inline="always")
@@ -234,8 +237,7 @@ def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
-        a.ready[w, r] = time
-        a.kind[w, r] = reason
+        a.score[w, r, SCORE_READY] = time << SCORE_BITS | reason
     if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
         barrier = s.code[pc, COL_WBAR]
         a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
@@ -248,8 +250,7 @@ def results_unknown(a, s, m, w, pc):
     a.ws[w, W_PENDING] += 1
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
-        a.ready[w, r] = NEVER
-        a.kind[w, r] = LONG_SCOREBOARD
+        a.score[w, r, SCORE_READY] = NEVER << SCORE_BITS | LONG_SCOREBOARD
     if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
         a.sb[w, s.code[pc, COL_WBAR], SB_PENDING] += 1
         a.sb[w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
@@ -302,7 +303,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
     work = a.scratch
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
-    passes, ideal = group_passes(addr, on, width, work[COUNTS], a.words)
+    passes, ideal = group_passes(addr, on, width, work[COUNTS])
     cfg = s.cfg
     duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
     left, start = enter(a, s, m, sub, t, passes, duration)
@@ -461,7 +462,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         home = a.bs[a.ws[w, W_SLOT], B_SHARED]
         copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[home : home + cfg[C_SHARED_BYTES]])
     group = a.ws[w, W_GROUP] % MAX_GROUPS
-    passes, ideal = bank_passes(shared_addr, on, width, work[COUNTS], a.words)
+    passes, ideal = bank_passes(shared_addr, on, width, work[COUNTS])
     if source == 0:
         left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
         n = 0
@@ -473,12 +474,11 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
 
 
 @inner
-def matrix_passes(a, m, addr, matrices):
+def matrix_passes(addr, matrices, work):
     """Passes of ldmatrix or stmatrix: eight 16-byte rows a matrix, one matrix after another."""
-    work = a.scratch
     passes = 0
     for k in range(matrices):
-        passes += group_passes(addr, 0xFF << (8 * k), 16, work[COUNTS], a.words)[0]
+        passes += group_passes(addr, 0xFF << (8 * k), 16, work)[0]
     return passes
 
 
@@ -515,7 +515,7 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
                 scatter_result(code, pc, s.U[m], base, on, data)
     extra = 0
     if matrices:
-        passes = matrix_passes(a, m, addr, width)
+        passes = matrix_passes(addr, width, work[COUNTS])
         ideal = width
         extra = cfg[C_LDSM_EXTRA]
     elif op == OP_ATOM or op == OP_RED:
@@ -523,7 +523,7 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
         ideal = 1
         extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
     else:
-        passes, ideal = bank_passes(addr, on, width, work[COUNTS], a.words)
+        passes, ideal = bank_passes(addr, on, width, work[COUNTS])
         if width == 16:
             extra = cfg[C_SHARED_EXTRA_128]
         if op == OP_ST:

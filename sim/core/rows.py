@@ -22,6 +22,14 @@ shift amounts must be below the width; `//` is for unsigned integers.
 * `permute(x, source)`: lane i takes lane source[i]; both uint32
 * `gather8/16/32(memory, offset, mask)`, `scatter8/16/32(memory, offset, value, mask)`: little-endian
   elements of a byte array at int64 byte offsets, as uint32; where lanes meet, the highest one's value stays
+* `load_run(memory, offset, count)`: `count` (1, 2, 4) words a lane from one run of bytes, as a tuple of rows;
+  `save_run(memory, offset, rows)`: the inverse; `word_at(memory, offset)`: one word as a uint32
+* `load_octet(memory, offsets, first)`: 16 bytes each from the offsets of lanes first to first + 7, one after another
+* `move(target, to, source, at, size)`, `clear(target, to, size)`: 4, 8 or 16 bytes of a byte array
+* `any_bits(x)`: the lanes of a uint32 row or-ed, as int64; `least(x)`: the least of an int64 row; `set_bits(x)`: set
+  bits of an int64
+* `previous(x)`: lane i takes lane i - 1, lane 0 lane 31
+* `prefetch(array, index)`: a hint that the 64 bytes around an element will be read; `index` counts in memory order
 * `spread(x, group, thread, first)`: lane 4 g + t takes lane g * group + t * thread + first; literals only
 """
 
@@ -29,6 +37,7 @@ from sim._jit import COMPILED, jit
 
 if COMPILED:
     from sim.core._rows_compiled import (
+        any_bits,
         as_f32,
         as_f64,
         as_i32,
@@ -37,6 +46,7 @@ if COMPILED:
         as_u64,
         carray,
         ceil,
+        clear,
         count_ones,
         element,
         f32,
@@ -51,17 +61,25 @@ if COMPILED:
         lane_numbers,
         lanes,
         leading_zeros,
+        least,
         load,
+        load_octet,
+        load_run,
         magnitude,
         mask_of,
+        move,
         ordered,
         permute,
+        prefetch,
+        previous,
         reverse_bits,
         rint,
         save,
+        save_run,
         scatter8,
         scatter16,
         scatter32,
+        set_bits,
         spread,
         sqrt,
         store,
@@ -69,9 +87,11 @@ if COMPILED:
         u32,
         u64,
         where,
+        word_at,
     )
 else:
     from sim.core._rows_numpy import (
+        any_bits,
         as_f32,
         as_f64,
         as_i32,
@@ -80,6 +100,7 @@ else:
         as_u64,
         carray,
         ceil,
+        clear,
         count_ones,
         element,
         f32,
@@ -94,17 +115,25 @@ else:
         lane_numbers,
         lanes,
         leading_zeros,
+        least,
         load,
+        load_octet,
+        load_run,
         magnitude,
         mask_of,
+        move,
         ordered,
         permute,
+        prefetch,
+        previous,
         reverse_bits,
         rint,
         save,
+        save_run,
         scatter8,
         scatter16,
         scatter32,
+        set_bits,
         spread,
         sqrt,
         store,
@@ -112,12 +141,14 @@ else:
         u32,
         u64,
         where,
+        word_at,
     )
 
 #: decorates functions of rows: compiled, they can be called from compiled code only
 row_function = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 __all__ = [
+    "any_bits",
     "as_f32",
     "as_f64",
     "as_i32",
@@ -126,32 +157,41 @@ __all__ = [
     "as_u64",
     "carray",
     "ceil",
+    "clear",
     "count_ones",
     "element",
     "f32",
     "f64",
     "floor",
     "fma",
-    "gather8",
     "gather16",
     "gather32",
+    "gather8",
     "i32",
     "i64",
     "lane_numbers",
     "lanes",
     "leading_zeros",
+    "least",
     "load",
+    "load_octet",
+    "load_run",
     "magnitude",
     "mask_of",
+    "move",
     "ordered",
     "permute",
+    "set_bits",
+    "prefetch",
+    "previous",
     "reverse_bits",
     "rint",
     "row_function",
     "save",
-    "scatter8",
+    "save_run",
     "scatter16",
     "scatter32",
+    "scatter8",
     "spread",
     "sqrt",
     "store",
@@ -159,4 +199,5 @@ __all__ = [
     "u32",
     "u64",
     "where",
+    "word_at",
 ]

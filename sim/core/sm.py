@@ -52,6 +52,8 @@ from sim.core.layout import (
     SC_PIPES,
     SC_QUEUE,
     SC_QUEUE_TIMES,
+    SCORE_READ,
+    SCORE_READY,
     SV_AGE,
     SV_EVENTS,
     SV_FREE_ENTRY,
@@ -286,8 +288,8 @@ def start_block(a, s, m, b, block, t):
         ws[w, W_LINE] = -1
         a.sm[WARPS] -= t
         for r in range(cfg[C_REGISTER_ROWS] + 32):
-            a.ready[w, r] = 0
-            a.war[w, r] = 0
+            a.score[w, r, SCORE_READY] = 0
+            a.score[w, r, SCORE_READ] = 0
         for k in range(6):
             a.sb[w, k, 0] = 0
             a.sb[w, k, 1] = 0

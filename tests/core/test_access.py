@@ -83,8 +83,7 @@ def lines_of(addresses: np.ndarray, width: int, mask: int) -> dict[int, tuple[in
 
 
 def passes_of(function: Callable[..., tuple[int, int]], addresses: np.ndarray, width: int, mask: int) -> list[int]:
-    work = np.zeros(32, np.int64), np.zeros((32, 32), np.int64)
-    return [int(n) for n in function(addresses.astype(np.int64), mask, width, *work)]
+    return [int(n) for n in function(addresses.astype(np.int64), mask, width, np.zeros(64, np.int64))]
 
 
 def test_every_case_has_a_pattern_and_every_pattern_a_case():
@@ -154,7 +153,7 @@ def test_a_whole_sector_of_bytes_is_not_partial():
 @given(spots, widths, masks, st.booleans())
 @settings(deadline=None)
 def test_passes_are_the_most_words_that_a_bank_is_asked_for(spots, width, mask, contiguous):
-    addresses = np.arange(32) * width + 4 * spots[0] if contiguous else np.array(spots) * width
+    addresses = width * (np.arange(32) + spots[0]) if contiguous else np.array(spots) * width
 
     def most(lanes: int) -> tuple[int, int]:
         words = {b // 4 for line in touched(addresses, width, lanes).values() for b in line}
