@@ -305,7 +305,10 @@ class Device:
         if not is_integer(cycle_limit) or cycle_limit < 1:
             raise LaunchError(f"cycle_limit={cycle_limit!r}: an integer of at least 1 is needed")
         shared = program.shared_static_bytes + launch.shared_bytes
-        check_launch(self.profile, launch.grid, launch.block, program.registers, shared)
+        try:
+            check_launch(self.profile, launch.grid, launch.block, program.registers, shared)
+        except LaunchError as problem:
+            raise LaunchError(f"{program.name} on {self.profile.name}: {problem}") from None
         check_program(program)
         return occupancy(
             self.profile, launch.threads_per_block, program.registers, program.shared_static_bytes, launch.shared_bytes
