@@ -362,7 +362,8 @@ class Device:
                 raise no_end_error(engine, cycle_limit)
             yield self.env.timeout(following - now)
             now = following
-        end = self.memory.end_launch(int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles)
+        end = max(int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles, engine.answered)
+        self.memory.end_launch()
         yield self.env.timeout(max(0, end - int(self.env.now)))
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:

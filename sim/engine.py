@@ -267,6 +267,7 @@ class Engine:
     blocks: npt.NDArray[np.int64]
     threads: int = 1
     pool: ThreadPoolExecutor | None = None
+    answered: int = 0  #: the cycle by which all that was sent to the memory system is answered, stores among it
     records: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(default_factory=list)
     """A trace's rows `[n, T_COLUMNS]` as one SM issued them, and addresses `[m, 64]` of those that have any."""
 
@@ -303,7 +304,7 @@ class Engine:
             chip.commit(self.arrays, self.shared, t0, t1)
         if chip.collect(self.arrays, self.requests, t1):
             self.memory.weave(self.requests, t0, t1)
-            chip.deliver(self.arrays, self.shared, self.requests)
+            self.answered = max(self.answered, int(chip.deliver(self.arrays, self.shared, self.requests)))
         chip.note_ended(self.arrays, self.dispatch, self.blocks)
         chip.assign(self.arrays, self.shared, self.dispatch, t1)
 

@@ -52,13 +52,9 @@ class MemorySystem:
         """Count from zero; caches, queues and clocks stay."""
         reset_counts(self.state)
 
-    def end_launch(self, end: int) -> int:
-        """The last block has drained by cycle `end`; the cycle by which DRAM has moved what it was asked for, too.
-
-        Writes in DRAM's queues leave in the pause after it, dirty lines stay in L2.
-        """
+    def end_launch(self) -> None:
+        """The kernel has ended: writes in DRAM's queues leave in the pause, dirty lines stay in L2."""
         empty_write_queues(self.state)
-        return max(end, -(-int(self.state.channels[:, columns.D_BUS_FREE].max()) // TICK))
 
     def counts(self) -> Int64s:
         """A copy of the counts, by `sim.counters.Mem`."""

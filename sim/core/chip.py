@@ -82,14 +82,17 @@ def collect(st, q, t1):
 
 @bare
 def deliver(st, s, q):
-    """Hand the memory system's answers back to the SMs."""
+    """Hand the memory system's answers back to the SMs; the cycle of the latest."""
+    latest = 0
     for m in range(len(st)):
         n = q.n[m]
         if n:
             sent = st[m].sv[SV_SENT]
             for j in range(n):
                 st[m].rq[(sent + j) % RING, R_DONE] = q.done[m, j]
+                latest = max(latest, q.done[m, j])
             settle(st[m], s, m, n)
+    return latest
 
 
 @inner
