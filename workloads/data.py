@@ -6,6 +6,9 @@ The arrays are random, with fixed seeds, so that equal arguments give equal laun
 from __future__ import annotations
 
 import functools
+import inspect
+import types
+import typing
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
@@ -18,20 +21,45 @@ Arguments = ParamSpec("Arguments")
 
 
 def workload(function: Callable[Arguments, Launch]) -> Callable[Arguments, Launch]:
-    """Decorates a workload: NumPy's numbers become Python's, so that equal sizes make equal kernels.
+    """Decorates a workload: its arguments must be of the types that it states, or `ValueError` names the first.
 
-    A kernel's argument has the width of its NumPy type: with an int64 for a size, all indices would be 64 bits wide.
+    NumPy's numbers become Python's, so that equal sizes make equal kernels: a kernel's argument has the width of its
+    NumPy type, and with an int64 for a size all indices would be 64 bits wide.
     """
+    signature = inspect.signature(function)
+    kinds = typing.get_type_hints(function)
 
     @functools.wraps(function)
     def made(*args: Arguments.args, **named: Arguments.kwargs) -> Launch:
-        return function(*map(_plain, args), **{name: _plain(value) for name, value in named.items()})  # type: ignore[arg-type]
+        bound = signature.bind(*args, **named)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = plain = value.item() if isinstance(value, np.generic) else value
+            if not _is_of(plain, kinds[name]):
+                raise ValueError(f"{name}={value!r}: must be {_words(kinds[name])}")
+        return function(*bound.args, **bound.kwargs)
 
     return made
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether `value` is of an annotated type: a class, a union, or a tuple of so many of them (a list will do)."""
+    if isinstance(kind, types.UnionType):
+        return any(_is_of(value, part) for part in typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        parts = typing.get_args(kind)
+        return isinstance(value, tuple | list) and len(value) == len(parts) and all(map(_is_of, value, parts))
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _words(kind: Any) -> str:
+    """A type for a sentence."""
+    if isinstance(kind, types.UnionType):
+        return " or ".join(map(_words, typing.get_args(kind)))
+    if typing.get_origin(kind) is tuple:
+        return f"{len(typing.get_args(kind))} integers"
+    return {int: "an integer", float: "a number", bool: "True or False", str: "a word"}.get(kind, "None")
 
 
 def centred(size: int, seed: int = 7) -> npt.NDArray[np.float32]:

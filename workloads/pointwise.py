@@ -176,7 +176,9 @@ def add(n: int) -> Launch:
 def relu(n: int, dtype: str = "bf16", branch: bool = False) -> Launch:
     """max(x, 0) on `n` elements of `dtype` ("bf16" or "f32"); with `branch`, by divergent stores (f32 only)."""
     require_positive(n=n)
-    require_choice("dtype", dtype, ("f32",) if branch else ("bf16", "f32"))
+    require_choice("dtype", dtype, ("bf16", "f32"))
+    if branch and dtype != "f32":
+        raise ValueError(f"branch=True with dtype={dtype!r}: the kernel that branches is for dtype='f32'")
     x: Any = centred(n)
     if dtype == "bf16":
         x = x.astype(bfloat16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from sim.launch import Launch
@@ -81,8 +80,3 @@ def test_a_column_of_the_tile_hits_one_bank_unless_padded(checked: Checked, meth
 def test_impossible_parameters_are_named(make: Callable[[], Launch], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_numpys_sizes_make_the_kernels_of_pythons() -> None:
-    assert memory.copy(np.int64(64)).program is memory.copy(64).program
-    assert memory.offset(64, offset=np.int64(3)).program is memory.offset(64, 3).program
