@@ -40,7 +40,8 @@ from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
 from sim.report import Report
 
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
-WINDOWS_AT, STACK_AT = 0x18, 0x28  #: constant bank 0: bases of generic addresses; top of the stack
+#: constant bank 0: bases of generic addresses; top of the stack; number of SMs
+WINDOWS_AT, STACK_AT, SM_COUNT_AT = 0x18, 0x28, 0x10C
 Process = Generator[simpy.Event, Any, Any]
 
 
@@ -104,6 +105,7 @@ class Device:
         self.memory = MemorySystem(self.profile)
         self.heap = Heap(self.profile.name, self.profile.dram.capacity_bytes)
         self.last_error: Exception | None = None
+        self._modules: dict[bytes, DeviceArray] = {}
         self._threads = min(threads, self.profile.gpu.sm_count)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self._running: tuple[Launch, Mark] | None = None
@@ -269,6 +271,7 @@ class Device:
 
         A kernel that fails leaves the device as the module says, at the end of the step in which it failed.
         """
+        variables_at = self._variables_of(launch.program)
         mark = self.heap.mark()
         self._running = launch, mark
         try:
@@ -278,7 +281,7 @@ class Device:
                 self.flush()
             ensure_compiled()
             arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
-            engine = self._engine(launch, fit, bank, order, record, recording)
+            engine = self._engine(launch, fit, bank, order, record, recording, variables_at)
             begin = int(self.env.now)
             try:
                 yield from self._run(engine, arrays, cycle_limit)
@@ -322,6 +325,7 @@ class Device:
         order: str,
         record: list[Any] | None,
         recording: engines.Recording | None,
+        variables_at: int,
     ) -> engines.Engine:
         """The core's state for a launch, which begins now."""
         local_base = self._local_memory(launch.program) if recording is None else recording.local_base
@@ -339,6 +343,7 @@ class Device:
             round_robin=order == "lrr",
             recording=recording,
             record=record is not None,
+            variables_at=variables_at,
         )
         self.memory.begin_launch()
         return engine
@@ -431,12 +436,21 @@ class Device:
         bank[0:12] = np.array(launch.block, np.int32).view(np.uint8)
         bank[12:24] = np.array(launch.grid, np.int32).view(np.uint8)
         bank[WINDOWS_AT : WINDOWS_AT + 16] = np.array([SHARED_WINDOW, LOCAL_WINDOW], np.uint64).view(np.uint8)
+        bank[SM_COUNT_AT : SM_COUNT_AT + 4] = np.array([self.profile.gpu.sm_count], np.int32).view(np.uint8)
         bank[STACK_AT : STACK_AT + 4] = np.array([launch.program.local_bytes], np.int32).view(np.uint8)
         if values:
             area = np.frombuffer(pack_params(launch.program, values, extents or {}), np.uint8)
             base = launch.program.param_base
             bank[base : base + len(area)] = area
         return bank
+
+    def _variables_of(self, program: Program) -> int:
+        """Address of the global variables that come with a program's module, which is loaded once; 0 without any."""
+        if not program.variables:
+            return 0
+        if program.variables not in self._modules:
+            self._modules[program.variables] = self.array(np.frombuffer(program.variables, np.uint8))
+        return self._modules[program.variables].address
 
     def _local_memory(self, program: Program) -> int:
         """Byte offset of memory for all resident threads' local arrays; 0 if the program has none."""

@@ -5,7 +5,7 @@ This is the only place where a profile's numbers turn into the core's integers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -340,7 +340,7 @@ class Engine:
 
 
 def constant_memory(
-    program: Program, bank: npt.NDArray[np.uint8]
+    program: Program, bank: npt.NDArray[np.uint8], others: Mapping[int, npt.NDArray[np.uint8]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Instructions and constant memory as LDC finds them: the program's banks one behind another, bank 0 first."""
     code = program.decoded.code
@@ -348,16 +348,21 @@ def constant_memory(
     if not loads.any():
         return code, bank
     code, whole, first = code.copy(), [bank], len(bank)
-    for number, data in _other_banks(program).items():
+    for number, data in others.items():
         code[loads & (code[:, Col.X] == number), Col.Y] += first
         whole.append(data)
         first += len(data)
     return code, np.concatenate(whole)
 
 
-def _other_banks(program: Program) -> dict[int, npt.NDArray[np.uint8]]:
-    """Constant banks that come with the program, filled up to whole 16-byte words."""
-    return {bank: np.frombuffer(data + bytes(-len(data) % 16), np.uint8) for bank, data in program.banks.items()}
+def _other_banks(program: Program, variables_at: int) -> dict[int, npt.NDArray[np.uint8]]:
+    """Constant banks that come with the program, in whole 16-byte words, with the addresses of its variables."""
+    banks = {
+        bank: np.frombuffer(data + bytes(-len(data) % 16), np.uint8).copy() for bank, data in program.banks.items()
+    }
+    for bank, at, offset in program.addresses:
+        banks[bank][at : at + 8] = np.array([variables_at + offset], np.uint64).view(np.uint8)
+    return banks
 
 
 def make_engine(
@@ -375,11 +380,13 @@ def make_engine(
     round_robin: bool = False,
     recording: Recording | None = None,
     record: bool = False,
+    variables_at: int = 0,
 ) -> Engine:
     """Everything that stepping `launch` needs.
 
     `global_memory` is the device's flat memory, `allocations` the (first, end) byte
-    offsets in it that the kernel may touch, ascending; `bank` is constant bank 0.
+    offsets in it that the kernel may touch, ascending; `bank` is constant bank 0;
+    `variables_at` is the address of the program's global variables.
     """
     program = launch.program
     sms = profile.gpu.sm_count
@@ -390,11 +397,12 @@ def make_engine(
     )
     cfg[layout.C_RECORD] = int(record)
     cfg[layout.C_REPLAY] = int(recording is not None)
-    shared_rows = program.shared_row_values({0: bank, **_other_banks(program)})
+    others = _other_banks(program, variables_at)
+    shared_rows = program.shared_row_values({0: bank, **others})
     rows = len(shared_rows) + slots * occupancy.warps_per_block * program.rows_per_warp
     registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
     registers[:, : len(shared_rows)] = shared_rows
-    code, constants = constant_memory(program, bank)
+    code, constants = constant_memory(program, bank, others)
     n = len(program.instructions)
     records = step_cycles(profile) * profile.core.subcores + 8 if record else 1
     records_of_sms = sm_records(cfg, sms, program)

@@ -51,7 +51,7 @@ class Op(IntEnum):
     LEA = 9  # d = (a << X) + b; PD carry out
     LEA_HI = 10  # d = (c:a << X)[63:32] + b (+ carry PA with .X)
     ISETP = 11  # PD = (a cmp b) bool PA; PE = !(a cmp b) bool PA; X = cmp | bool << 4 | unsigned << 8 | ex << 9
-    IMNMX = 12  # d = PA ? min : max; X = 1 unsigned
+    IMNMX = 12  # d = PA ? min : max of a and b; X = 1 unsigned, X & 2: of a + c and b
     IABS = 13
     POPC = 14
     FLO = 15  # X = 1 signed, X & 2 = SH (shift amount)
@@ -64,7 +64,7 @@ class Op(IntEnum):
     P2R = 22
     R2P = 23
     R2UR = 24  # uniform d = a of the first active lane
-    IDP = 25
+    IDP = 25  # d = sum of byte products + c; X = 1, 2 a, b unsigned; X & 4: d = |a - b| + c
     VOTE = 26  # X = 0 all, 1 any, 2 eq; d = ballot; PD
     SHFL = 27  # X = 0 idx, 1 up, 2 down, 3 bfly; a value, b lane, c clamp|mask; PD = source in range
     MATCH = 28
@@ -100,7 +100,7 @@ class Op(IntEnum):
     DADD = 72
     DMUL = 73
     DFMA = 74
-    DSETP = 75
+    DSETP = 75  # X = cmp | bool << 4; X & 256, 512: PD = a is the minimum, maximum, PE = neither is a number
     DMNMX = 76
 
     # 96: memory (Col.SPACE, Col.WIDTH; address = 64-bit a, or 32-bit for shared/local/constant, + Y)
@@ -138,7 +138,7 @@ class Op(IntEnum):
     NANOSLEEP = 172
     KILL = 173
     BPT = 174  # BPT.TRAP: ends the kernel
-    BRA_DIV = 175  # branch where lanes of mask a are not active
+    BRA_DIV = 175  # branch where lanes of mask a (none: all) are not active; X = 1: where none is missing
     B2R = 176  # d, PD = what the last BAR.RED of barrier Y found
 
 
@@ -367,3 +367,4 @@ class SpecialRegister(IntEnum):
     NTID_Z = 22
     NCTAID_Y = 23
     NCTAID_Z = 24
+    VIRTID = 25  # warp in its block << 8

@@ -167,13 +167,14 @@ class Launch:
 def with_parameters(program: Program, args: Sequence[Any]) -> Program:
     """A compiled kernel with its parameters typed by a launch's arguments; other programs as they are.
 
-    A pointer takes an array of any type and shape, or its address as an integer. Where the
-    kernel's name does not tell its parameters (`params_from_arguments`), each argument is
-    one, at its natural alignment.
+    A pointer takes an array of any type and shape, or its address as an integer. Where only a
+    parameter's size is known, an array, a NumPy scalar or the bytes of a struct (`np.void`) of
+    that size. Where nothing is (`params_from_arguments`), each argument is one, at its
+    natural alignment.
 
     Raises `LaunchError` for a Python number where only a NumPy scalar says its size.
     """
-    if not program.params_from_arguments and not any(p.kind == "pointer" for p in program.params):
+    if not program.params_from_arguments and not any(p.kind in ("pointer", "raw") for p in program.params):
         return program
     if program.params_from_arguments:
         made, end = [], 0
@@ -187,7 +188,7 @@ def with_parameters(program: Program, args: Sequence[Any]) -> Program:
         if len(args) != len(program.params):
             return program  # the device says so
         pairs = zip(program.params, args, strict=True)
-        made = [_pointed(p, value) if p.kind == "pointer" else p for p, value in pairs]
+        made = [_typed(program, k, p, value) for k, (p, value) in enumerate(pairs)]
         end = program.param_bytes
     typed = replace(program, params=tuple(made), param_bytes=end, params_from_arguments=False)
     typed.__dict__["decoded"] = program.decoded
@@ -198,8 +199,18 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "dtype") and hasattr(value, "shape") and hasattr(value, "nbytes") and value.ndim > 0
 
 
-def _pointed(param: Param, value: Any) -> Param:
-    """A pointer parameter for one argument."""
+def _typed(program: Program, k: int, param: Param, value: Any) -> Param:
+    """A parameter for one argument."""
+    if param.kind == "raw":
+        typed = _parameter_of(program, k, value)
+        size = 8 if typed.kind == "array" else typed.dtype.itemsize
+        if size != param.dtype.itemsize:
+            raise LaunchError(
+                f"{program.name}: argument {k} has {size} bytes, the kernel's parameter {param.dtype.itemsize}"
+            )
+        return replace(typed, offset=param.offset)
+    if param.kind != "pointer":
+        return param
     if _is_array(value):
         return replace(param, kind="array", dtype=np.dtype(value.dtype), ndim=value.ndim)
     return replace(param, kind="scalar", dtype=np.dtype(np.uint64))
@@ -236,6 +247,8 @@ def pack_params(program: Program, values: Sequence[int | float | Any], extents: 
 def _param_bytes(program: Program, param: Param, value: Any) -> bytes:
     if param.kind == "array":
         return np.uint64(value).tobytes()
+    if param.dtype.kind == "V":
+        return bytes(value)
     what = f"{program.name}: argument {param.name}={value!r}"
     unfit = LaunchError(f"{what} does not fit {param.dtype}")
     number = value[()] if isinstance(value, np.ndarray) else value  # of an array of no dimensions

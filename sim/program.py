@@ -113,8 +113,8 @@ class Instruction:
 class Param:
     """A kernel parameter in constant bank 0.
 
-    `kind` is `"array"` (a 64-bit address), `"scalar"`, or in a compiled kernel `"pointer"`,
-    which a launch's argument makes one of the two. An array of more than one
+    `kind` is `"array"` (a 64-bit address) or `"scalar"`; in a compiled kernel also
+    `"pointer"`, or `"raw"` where only the size is known, and a launch's argument says which. An array of more than one
     dimension has its extents 1, 2, ... as int32 at `extent_offsets`.
     """
 
@@ -160,6 +160,10 @@ class Program:
     has_control: bool = False  #: instructions carry control bits
     arch: str = "sm_90"
     banks: Mapping[int, bytes] = field(default_factory=dict)  #: constant banks other than 0
+    variables: bytes = b""  #: global variables of the module, as they are when it is loaded
+    addresses: tuple[
+        tuple[int, int, int], ...
+    ] = ()  #: (bank, byte in it, byte of `variables` whose address stands there)
 
     def __repr__(self) -> str:
         return f"<Program {self.name}: {len(self.instructions)} instructions, {self.registers} registers, {self.arch}>"

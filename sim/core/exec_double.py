@@ -62,8 +62,16 @@ def _directed_double(op, p, q, r, nearest, rounding):
 
 @row_function
 def double_comparison(U, a, b, smod, x, pa):
-    """DSETP: X = comparison | boolean << 4."""
+    """DSETP: X = comparison | boolean << 4, or 256: a is the minimum, 512: the maximum; PE then: both are NaNs."""
     p, q = double_source(U, a, smod), double_source(U, b, smod >> 1)
+    if x & 768:
+        first, second = as_u64(p) >> 63, as_u64(q) >> 63
+        if x & 256:
+            chosen = (p < q) | ((p == q) & (first > second))
+        else:
+            chosen = (p > q) | ((p == q) & (first < second))
+        chosen = ordered(p) & (chosen | ~ordered(q))
+        return mask_of(chosen) & pa, mask_of(~(ordered(p) | ordered(q))) & pa
     unordered = mask_of(~(ordered(p) & ordered(q)))
     hit = compared(x & 15, mask_of(p < q), mask_of(p == q), mask_of(p > q), unordered)
     return combined_pair((x >> 4) & 3, hit, pa)

@@ -116,13 +116,21 @@ def integer_selection(U, op, d, nd, a, b, c, smod, x, pa, mask):
         store(U, d, where(lanes(pa), integer_source(U, a, smod), integer_source(U, b, smod >> 1)), mask)
     elif op == Op.IMNMX:
         left, right = integer_source(U, a, smod), integer_source(U, b, smod >> 1)
+        if x & 2:
+            left = left + integer_source(U, c, smod >> 2)
         less = left < right if x & 1 else as_i32(left) < as_i32(right)
         store(U, d, where(less ^ lanes(pa), right, left), mask)
     elif op == Op.IABS:
         value = integer_source(U, a, smod)
         store(U, d, where(as_i32(value) < 0, -value, value), mask)
     elif op == Op.IDP:
-        store(U, d, _dot_bytes(load(U, a), load(U, b), x) + integer_source(U, c, smod >> 2), mask)
+        if x & 4:
+            left, right = load(U, a), load(U, b)
+            swapped = left < right if x & 1 else as_i32(left) < as_i32(right)
+            value = where(swapped, right - left, left - right)
+        else:
+            value = _dot_bytes(load(U, a), load(U, b), x)
+        store(U, d, value + integer_source(U, c, smod >> 2), mask)
 
 
 @row_function

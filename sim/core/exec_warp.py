@@ -61,6 +61,8 @@ def _uniform_register(register, ctx):
         return ctx[Ctx.BLOCK_X + register - SpecialRegister.CTAID_X]
     if register == SpecialRegister.WARPID:
         return ctx[Ctx.WARP]
+    if register == SpecialRegister.VIRTID:
+        return ctx[Ctx.WARP] << 8
     if register == SpecialRegister.SMID:
         return ctx[Ctx.SM]
     if register == SpecialRegister.CLOCKLO or register == SpecialRegister.CLOCKHI:

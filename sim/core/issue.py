@@ -438,7 +438,8 @@ def issue_rare_control(a, s, m, sub, slot, w, pc, base, active, on, t):
     elif op == OP_BRA_DIV:
         if on != 0:
             apart = warpsync_mask(s, m, pc, base, on) & ~active & ~a.ws[w, W_EXITED]
-            branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on if apart != 0 else 0)
+            wanted = (apart == 0) if s.code[pc, COL_X] else (apart != 0)
+            branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on if wanted else 0)
     elif op == OP_BMOV or op == OP_B2R:
         cls = s.code[pc, COL_CLASS]
         if on != 0 and op == OP_BMOV:

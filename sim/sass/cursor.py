@@ -19,7 +19,7 @@ from sim.isa import (
     Op,
     TimingClass,
 )
-from sim.program import Imm, Instruction, Reg, UReg
+from sim.program import Imm, Instruction, Operand, Reg, UReg
 from sim.sass.errors import SassError
 from sim.sass.operands import (
     Constant,
@@ -56,8 +56,8 @@ class Surroundings:
 class Cursor:
     """One instruction while it is translated; `out` is what it becomes."""
 
-    def __init__(self, text: str, address: int, surroundings: Surroundings) -> None:
-        self.address, self.around = address, surroundings
+    def __init__(self, text: str, address: int, surroundings: Surroundings, encoding: int | None = None) -> None:
+        self.address, self.around, self.encoding = address, surroundings, encoding
         body = text
         guard = PT
         if body.startswith("@"):
@@ -168,7 +168,11 @@ class Cursor:
             if operand.inverted:
                 self.out.smod |= SMOD_NOT_A << shift
             self._check_bank(operand)
-        setattr(self.out, slot, source_of(operand, immediate, words))
+        if isinstance(operand, Number) and operand.is_nan:
+            value: Operand = Imm(self._nan_bits() << (32 if immediate == "double" else 0), immediate == "single")
+        else:
+            value = source_of(operand, immediate, words)
+        setattr(self.out, slot, value)
         setattr(self.out, f"n{slot}", words)
         return chosen
 
@@ -177,10 +181,17 @@ class Cursor:
         if isinstance(self.peek(), Number) and isinstance(self.peek(1), Number):
             high, low = self.take(), self.take()
             assert isinstance(high, Number) and isinstance(low, Number)
-            setattr(self.out, slot, Imm(high.half(bf16) << 16 | low.half(bf16)))
+            nan = high.is_nan or low.is_nan
+            setattr(self.out, slot, Imm(self._nan_bits() if nan else high.half(bf16) << 16 | low.half(bf16)))
             setattr(self.out, f"n{slot}", 1)
             return 0
         return self.source(slot, suffixes={"H0_H0": 1, "H1_H1": 2, "H1_H0": 0})
+
+    def _nan_bits(self) -> int:
+        """The bits of an immediate that is printed as a NaN, of which there are many: only the encoding has them."""
+        if self.encoding is None:
+            raise SassError("a NaN's bits are in the encoding only; print it too (nvdisasm -hex)")
+        return self.encoding >> 32 & 0xFFFFFFFF
 
     def integer(self) -> int:
         """Take an immediate integer."""
@@ -265,10 +276,13 @@ def opcode(*names: str, uniform: tuple[str, ...] = ()) -> Callable[[Handler], Ha
     return register
 
 
-def translate(text: str, address: int, surroundings: Surroundings) -> Instruction:
-    """One instruction of a program. Raises `SassError` that names the instruction, its kernel and its address."""
+def translate(text: str, address: int, surroundings: Surroundings, encoding: int | None = None) -> Instruction:
+    """One instruction of a program; `encoding` (128 bits) tells one NaN from another.
+
+    Raises `SassError` that names the instruction, its kernel and its address.
+    """
     try:
-        cursor = Cursor(text, address, surroundings)
+        cursor = Cursor(text, address, surroundings, encoding)
         handler = HANDLERS.get(cursor.base)
         if handler is None:
             raise SassError(f"opcode {cursor.base} is not known")

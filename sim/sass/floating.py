@@ -220,7 +220,7 @@ def double_arithmetic(c: Cursor) -> None:
 @opcode("DSETP")
 def double_comparison(c: Cursor) -> None:
     shape(c, Op.DSETP, TimingClass.FP64)
-    c.out.x = c.need(COMPARES, "comparison") | c.pick(BOOLEANS, BoolOp.AND) << 4
+    c.out.x = c.need(COMPARES | {"MIN": 256, "MAX": 512}, "comparison") | c.pick(BOOLEANS, BoolOp.AND) << 4
     c.out.pd, c.out.pe = c.predicate_destination(), c.predicate_destination()
     c.source("a", 2, immediate="double")
     c.source("b", 2, immediate="double")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.isa import PT, UPT, Op, TimingClass
+from sim.isa import PT, UPT, URZ, Op, TimingClass
 from sim.program import Imm, Reg, UReg
 from sim.sass.cursor import Cursor, opcode
 from sim.sass.errors import SassError
@@ -23,10 +23,17 @@ def nothing(c: Cursor) -> None:
 @opcode("BRA", "JMP", "UBRA")
 def branch(c: Cursor) -> None:
     shape(c, Op.BRA, TimingClass.BRANCH)
-    if c.has("DIV"):
+    if "DIV" in c.modifiers or "CONV" in c.modifiers:
         c.out.op = Op.BRA_DIV
-        c.source("a")
-    c.drop("U", "CONV", "INC", "DEC", "DIV")
+        c.out.x = int(c.has("CONV"))
+        c.drop("DIV")
+        if isinstance(c.peek(), Register):
+            c.source("a")
+        if c.out.a == UReg(URZ):  # ~URZ: all lanes
+            if not c.out.smod:
+                raise SassError("a mask without lanes is not known")
+            c.out.a, c.out.na, c.out.smod = None, 0, 0
+    c.drop("U", "INC", "DEC")
     if c.at_predicate():
         c.out.pa = c.predicate_source()
         if c.out.pa == UPT:
@@ -157,7 +164,7 @@ def yield_(c: Cursor) -> None:
 @opcode("NANOSLEEP")
 def sleep(c: Cursor) -> None:
     shape(c, Op.NANOSLEEP, TimingClass.CONTROL)
-    c.drop("SYNCS")
+    c.drop("SYNCS", "WARP")
     c.source("a")
 
 

@@ -7,6 +7,7 @@ from sim.isa import (
     FLAG_SIGNED,
     PT,
     RZ,
+    SMOD_NEG_A,
     UPT,
     URZ,
     BoolOp,
@@ -215,6 +216,30 @@ def extreme(c: Cursor) -> None:
     c.source("a")
     c.source("b")
     c.out.pa = c.predicate_source()
+
+
+@opcode("VIADDMNMX")
+def extreme_of_sum(c: Cursor) -> None:
+    shape(c, Op.IMNMX, TimingClass.ALU)
+    c.out.x = 2 | c.has("U32")
+    c.drop("S32")
+    c.destination()
+    c.source("a")
+    c.source("c")
+    c.source("b")
+    c.out.pa = c.predicate_source()
+
+
+@opcode("VABSDIFF")
+def absolute_difference(c: Cursor) -> None:
+    shape(c, Op.IDP, TimingClass.ALU)
+    c.out.x = 4 | c.has("U32")
+    c.drop("S32")
+    c.destination()
+    for slot in "abc":
+        c.source(slot)
+    if c.out.smod & ~(SMOD_NEG_A << 2):
+        raise SassError("a sign at the difference's operands is not known")
 
 
 @opcode("IABS")

@@ -24,6 +24,7 @@ from sim.sass.names import POINTER, parameter_types, plain_name
 HANDLER_MODULES = (integer, floating, memory, warp, flow)  #: importing them registers the opcodes
 SHARED_WINDOW = 1024  #: bytes of shared memory below a block's own that sm_90's code counts from
 ADDRESS_BANK = 4  #: addresses of variables, null where the listing does not say
+DEFAULT_STACK_BYTES = 1024  #: of a thread, unless a program sets cudaLimitStackSize
 LEAST_REGISTERS = 16  #: what the driver gives a thread at least
 RESERVED_REGISTERS = 2  #: of a thread, beyond those that instructions name (Volta and later: the program counter)
 Size = int | Mapping[str, int] | None
@@ -131,6 +132,9 @@ class Kernels(Mapping[str, Program]):
     def _program(self, kernel: RawKernel) -> Program:
         kernel = replace(kernel, banks={**kernel.banks, **self._banks})
         program = _translated(kernel)
+        symbols = self._listing.symbols
+        program.addresses = tuple((bank, at, symbols[name]) for bank, at, name in kernel.addresses if name in symbols)
+        program.variables = self._listing.variables if program.addresses else b""
         for option in ("shared_static_bytes", "registers", "local_bytes"):
             size = self._size(option, kernel.name)
             if size is not None:
@@ -194,7 +198,7 @@ def _translated(kernel: RawKernel) -> Program:
         around = Surroundings(
             kernel.name, kernel.arch, kernel.labels, len(code), window, reduction, grouped, kernel.banks
         )
-        made = translate(raw.text, raw.address, around)
+        made = translate(raw.text, raw.address, around, raw.encoding)
         if made.op is Op.BAR and made.x > flow.BAR_ARRIVE:
             reduction = made.y
         made.line = line_of[raw.line] if raw.line is not None else -1
@@ -280,6 +284,8 @@ _FRAME = re.compile(r"(?:IADD3|VIADD|IADD) R1, R1, (-?0x[0-9a-f]+)")
 def _local(kernel: RawKernel, instructions: list[Instruction]) -> int:
     """Bytes of a thread's stack: the listing's, or what the code takes off R1, in whole 16 bytes."""
     if kernel.frame_bytes is not None:
+        if kernel.frame_bytes >> 31:  # recursion: the compiler cannot say
+            return DEFAULT_STACK_BYTES
         return -(-kernel.frame_bytes // 16) * 16
     taken = 0
     for raw in kernel.instructions:
@@ -298,9 +304,15 @@ def _params(kernel: RawKernel) -> tuple[Param, ...] | None:
         for k, kind in enumerate(types):
             dtype = np.dtype(np.uint64) if isinstance(kind, str) or kind is None else kind
             offset = -(-end // dtype.itemsize) * dtype.itemsize
-            if k in kernel.params and kernel.params[k] != (offset, dtype.itemsize):
-                return None
             made.append(Param(f"arg{k}", offset, "pointer" if kind == POINTER else "scalar", dtype))
             end = offset + dtype.itemsize
-        return tuple(made)
+        if not kernel.params or [kernel.params.get(k) for k in range(len(made))] == [
+            (p.offset, p.dtype.itemsize) for p in made
+        ]:
+            return tuple(made)
+    if kernel.params:
+        return tuple(
+            Param(f"arg{k}", offset, "raw", np.dtype((np.void, size)))
+            for k, (offset, size) in sorted(kernel.params.items())
+        )
     return None

@@ -25,6 +25,7 @@ _LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 _ATTRIBUTE = re.compile(r"\s*//-+ nvinfo : (EIATTR_\w+)")
 _DATA = re.compile(r"\s*(?:/\*[0-9a-f]+\*/)?\s*\.(byte|short|word|dword|quad|zero|align)\s+(.*?)\s*(?://.*)?$")
 _REGISTERS = re.compile(r"SHI_REGISTERS=(\d+)")
+VARIABLE_ALIGNMENT = 256
 _SIZES = {"byte": 1, "short": 2, "word": 4, "dword": 8, "quad": 8}
 _OLD_ARCHES = (
     "of Volta to Hopper (sm_70 to sm_90) are read; instructions of older GPUs are not 16 bytes long, "
@@ -56,6 +57,7 @@ class RawKernel:
     param_base: int | None = None
     params: dict[int, tuple[int, int]] = field(default_factory=dict)  #: position -> (offset, bytes)
     banks: dict[int, bytes] = field(default_factory=dict)
+    addresses: list[tuple[int, int, str]] = field(default_factory=list)  #: (bank, byte, name of what is there)
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Listing:
     """All kernels of a listing."""
 
     kernels: dict[str, RawKernel] = field(default_factory=dict)
+    variables: bytes = b""  #: global variables, initial values
+    symbols: dict[str, int] = field(default_factory=dict)  #: name of a variable -> its first byte
     whole: bool = False  #: it has the cubin's data sections
 
 
@@ -72,6 +76,7 @@ class _Section:
 
     data: bytearray = field(default_factory=bytearray)
     symbols: list[tuple[int, str]] = field(default_factory=list)  #: (offset, name) of words that name something
+    labels: dict[str, int] = field(default_factory=dict)
     attributes: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
 
 
@@ -133,7 +138,7 @@ class _Reader:
         self.kernel = self.section = None
         if name.startswith(".text."):
             self._begin(name[len(".text.") :], number)
-        elif name.startswith((".nv.constant", ".nv.shared", ".nv.info", ".nv.local")):
+        elif name.startswith((".nv.constant", ".nv.shared", ".nv.info", ".nv.global")):
             self.section = self.sections.setdefault(name, _Section())
         self.sections_of_data = self.sections_of_data or not name.startswith(".text.")
 
@@ -184,6 +189,10 @@ class _Reader:
         if found:
             self.section.attributes.append((found[1], []))
             return
+        found = _LABEL.match(line)
+        if found:
+            self.section.labels[found[1]] = len(self.section.data)
+            return
         found = _DATA.match(line)
         if found is None:
             return
@@ -220,7 +229,19 @@ class _Reader:
                 )
                 raise SassError(f"kernel {kernel.name} {what}; listings {_OLD_ARCHES}")
             self._facts(kernel)
+        self._variables()
         return listing
+
+    def _variables(self) -> None:
+        """Global variables: those with initial values, then the others."""
+        image = bytearray()
+        for name in (".nv.global.init", ".nv.global"):
+            section = self.sections.get(name)
+            if section is not None:
+                image.extend(bytes(-len(image) % VARIABLE_ALIGNMENT))
+                self.listing.symbols.update({label: len(image) + at for label, at in section.labels.items()})
+                image.extend(section.data)
+        self.listing.variables = bytes(image)
 
     def _facts(self, kernel: RawKernel) -> None:
         """What the data sections say about a kernel."""
@@ -230,6 +251,7 @@ class _Reader:
                 section = self.sections.get(f".nv.constant{bank}{suffix}")
                 if section is not None and section.data:
                     kernel.banks[bank] = bytes(section.data)
+                    kernel.addresses += [(bank, at, name) for at, name in section.symbols]
                     break
         if not listing_has_facts(self.sections):
             return

@@ -9,10 +9,13 @@ from sim.isa import (
     FLAG_STRONG,
     FLAG_UNIFORM,
     FLAG_ZERO_FILL,
+    PT,
     RZ,
     SCALE_SHIFT,
+    SHARED_WINDOW,
     URZ,
     AtomicOp,
+    Compare,
     NumberType,
     Op,
     Space,
@@ -49,7 +52,7 @@ def _address(c: Cursor, memory: Memory, further: str, wide: bool) -> None:
         base = Reg(register.n)
     added: Operand | None = UReg(uniform.n) if uniform is not None and uniform.n != URZ else None
     if base is None and added is not None:
-        if out.flags >> SCALE_SHIFT & 7 or further == "c" and out.op is Op.ATOM:
+        if out.flags >> SCALE_SHIFT & 7:
             raise SassError("an address of a uniform register alone is not known here")
         base, added = added, None
         words = 2 if wide else 1
@@ -174,17 +177,23 @@ def global_atomic(c: Cursor) -> None:
     c.out.space = Space.GENERIC if generic else Space.GLOBAL
     wide = c.has("E")
     _scope(c)
-    operation = c.need(_OPERATIONS, "operation that is known")
+    if c.has("CAST"):
+        c.drop("SPIN")
+        operation = AtomicOp.CAST
+    else:
+        operation = c.need(_OPERATIONS, "operation that is known")
     kind, c.out.width = _atomic_type(c)
     c.out.x = operation | kind << 4
     words = max(1, c.out.width // 4)
     if not reduction:
-        if c.at_predicate() and c.predicate_destination() != 7:
-            raise SassError("its predicate result is not known")
-        c.destination(words)
-    further = "" if operation is AtomicOp.CAS else "c"
-    _address(c, c.memory(), further, wide)
-    _data(c, operation, words)
+        if c.at_predicate():  # of a generic atomic: whether it was in global memory
+            c.out.pd = c.predicate_destination()
+            if c.out.pd != PT and not generic:
+                raise SassError("its predicate result is not known")
+        c.destination(1 if operation is AtomicOp.CAST else words)
+    compares = operation in (AtomicOp.CAS, AtomicOp.CAST)
+    _address(c, c.memory(), "" if compares else "c", wide)
+    _data(c, AtomicOp.CAS if compares else operation, words)
 
 
 def _data(c: Cursor, operation: AtomicOp, words: int) -> None:
@@ -227,6 +236,24 @@ def shared_atomic(c: Cursor) -> None:
 
 
 # --- matrices and asynchronous copies
+
+
+@opcode("QSPC")
+def query_space(c: Cursor) -> None:
+    """QSPC: whether a generic address lies in shared memory (S); no block sees another's (D)."""
+    shape(c, Op.ISETP, TimingClass.SETP)
+    other = c.has("D")
+    if not (c.has("E") and (other or c.has("S"))):
+        raise SassError("only QSPC.E.S and QSPC.E.D are known")
+    c.out.pd = c.predicate_destination()
+    c.destination()
+    address = c.memory()
+    if c.out.nd or address.register is None or address.uniform is not None or address.offset:
+        raise SassError("only a predicate result, of a register's address, is known")
+    c.out.dst = None
+    c.out.x = Compare.F if other else Compare.EQ
+    c.out.a, c.out.na = Reg(address.register.n + 1), 1
+    c.out.b, c.out.nb = Imm(SHARED_WINDOW >> 32), 1
 
 
 @opcode("LDSM", "STSM")
@@ -316,7 +343,7 @@ def fence(c: Cursor) -> None:
     c.out.x = c.need({"CTA": 0, "SM": 0, "GPU": 1, "SYS": 2, "VC": 1}, "scope")
 
 
-@opcode("CCTL", "CCTLL", "CCTLT", "ERRBAR", "UCCTL")
+@opcode("CCTL", "CCTLL", "CCTLT", "ERRBAR", "CGAERRBAR", "UCCTL")
 def cache_control(c: Cursor) -> None:
     """Cache control and error barriers, which cost an issue slot and change nothing here."""
     shape(c, Op.CCTL, TimingClass.CONTROL)

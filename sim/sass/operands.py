@@ -18,9 +18,7 @@ _INTEGER = re.compile(r"[+-]?(0x[0-9a-f]+|\d+)")
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|inf|nan|qnan|snan)", re.IGNORECASE)
 _SPECIAL = re.compile(r"SR_?\w+(\.[XYZ])?|SRZ")
 
-#: bits of float32 for the names that listings give to what is no number
-_NAMED_SINGLES = {"+INF": 0x7F800000, "-INF": 0xFF800000, "+QNAN": 0x7FFFFFFF, "-QNAN": 0xFFFFFFFF,
-                  "+SNAN": 0x7FBFFFFF, "-SNAN": 0xFFBFFFFF}  # fmt: skip
+_INFINITIES = {"+INF": 0x7F800000, "-INF": 0xFF800000}  #: bits of float32
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class Number:
     def is_integer(self) -> bool:
         return _INTEGER.fullmatch(self.text) is not None
 
+    @property
+    def is_nan(self) -> bool:
+        """Whether it is printed as a NaN."""
+        return "NAN" in self.text.upper()
+
     def integer(self) -> int:
         """Its value. Raises `SassError` for a float."""
         if not self.is_integer:
@@ -66,7 +69,7 @@ class Number:
 
     def single(self) -> int:
         """Its bits as float32; an integer with 0x is bits already."""
-        named = _NAMED_SINGLES.get(_signed_name(self.text))
+        named = _INFINITIES.get(_signed_name(self.text))
         if named is not None:
             return named
         if "0x" in self.text:
@@ -77,18 +80,18 @@ class Number:
         """Its bits as float16 or bfloat16."""
         if bf16:
             return _rounded_bf16(self.single())
-        named = _NAMED_SINGLES.get(_signed_name(self.text))
+        named = _INFINITIES.get(_signed_name(self.text))
         if named is not None:
-            return (named >> 16 & 0x8000) | 0x7C00 | (0x3FF if named & 0x7FFFFF else 0)
+            return (named >> 16 & 0x8000) | 0x7C00
         if "0x" in self.text:
             return int(self.text, 0) & 0xFFFF
         return int(struct.unpack("<H", struct.pack("<e", float(self.text)))[0])
 
     def double(self) -> int:
         """Its bits as float64, of which an instruction holds the upper half."""
-        named = _NAMED_SINGLES.get(_signed_name(self.text))
+        named = _INFINITIES.get(_signed_name(self.text))
         if named is not None:
-            return ((named & 0x80000000) | 0x7FF00000 | (0xFFFFF if named & 0x7FFFFF else 0)) << 32
+            return ((named & 0x80000000) | 0x7FF00000) << 32
         if "0x" in self.text:
             return (int(self.text, 0) & 0xFFFFFFFF) << 32
         return int(struct.unpack("<Q", struct.pack("<d", float(self.text)))[0])

@@ -39,7 +39,7 @@ _SPECIAL = {
     "SR_GTMASK": SpecialRegister.GTMASK,
     "SR_GEMASK": SpecialRegister.GEMASK,
     "SR_CgaCtaId": SpecialRegister.CGACTAID,
-    "SR_NTID": SpecialRegister.NTID_X,
+    "SR_VIRTID": SpecialRegister.VIRTID,
 }
 _WINDOWS = {"SR_SWINHI": SHARED_WINDOW >> 32, "SR_LWINHI": LOCAL_WINDOW >> 32}
 _SHUFFLES = {"IDX": 0, "UP": 1, "DOWN": 2, "BFLY": 3}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 
 import sim
+from sim.program import Imm
+from sim.sass.listing import parse_listing
 from tests.silicon import sass_cases
 from tests.silicon.sass_cases import SassCase, all_sass_cases, answers, c_random, card, kernels, smallest_cases
 
@@ -71,3 +75,19 @@ def test_a_launch_computes_and_counts_what_the_card_does(case: SassCase) -> None
         for position, right in answers(case).items():
             got = report.outputs[f"arg{position}"].reshape(-1)
             np.testing.assert_allclose(got, right, rtol=1e-4, atol=2e-5)
+
+
+@here
+def test_immediates_are_those_of_the_encodings() -> None:
+    """A 32-bit immediate operand stands in the encoding's second word."""
+    other = ("SHFL", "ATOMS", "QSPC", "BAR")
+    compared = 0
+    listing = parse_listing(gzip.decompress(sass_cases.LISTING.read_bytes()).decode())
+    for name, kernel in listing.kernels.items():
+        for raw, made in zip(kernel.instructions, kernels()[name].instructions, strict=False):
+            for operand in (made.a, made.b, made.c):
+                if isinstance(operand, Imm) and not made.text.startswith((*other, "CS2R")):
+                    assert raw.encoding is not None
+                    assert operand.bits == raw.encoding >> 32 & 0xFFFFFFFF, raw.text
+                    compared += 1
+    assert compared > 3000
