@@ -91,3 +91,23 @@ def test_immediates_are_those_of_the_encodings() -> None:
                     assert operand.bits == raw.encoding >> 32 & 0xFFFFFFFF, raw.text
                     compared += 1
     assert compared > 3000
+
+
+@here
+def test_a_wmma_product_of_sane_numbers() -> None:
+    """The suite's own inputs are float32 seen as bfloat16, of which NumPy can say little."""
+    n = 128
+    a, b = (sass_cases.random_floats()[k * n * n :][: n * n].view(np.uint32) >> 16 for k in (0, 1))
+    args = (a.astype(np.uint16), b.astype(np.uint16), sim.zeros(n * n), np.int32(n))
+    report = sim.simulate(sim.Launch(kernels()["mm_wmma"], (n // 32, n // 32), 128, args))
+    wide = [(x << 16).view(np.float32).astype(np.float64).reshape(n, n) for x in (a, b)]
+    np.testing.assert_allclose(report.outputs["arg2"].reshape(n, n), wide[0] @ wide[1], rtol=1e-4, atol=1e-5)
+
+
+@here
+def test_a_compiled_kernel_is_recorded_and_replayed() -> None:
+    case = next(case for case in all_sass_cases() if case.label == "reduce_shfl(n=1048576)")
+    launch = case.launch().with_(grid=64)
+    trace = sim.record(launch)
+    assert trace.report is not None
+    assert sim.simulate(trace).cycles == trace.report.cycles
