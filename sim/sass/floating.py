@@ -165,7 +165,7 @@ def _half_type(c: Cursor) -> bool:
 @opcode("HADD2", "HMUL2", "HFMA2")
 def half_arithmetic(c: Cursor) -> None:
     shape(c, Op[c.base], TimingClass.FP16)
-    # .MMA runs on the pipe of the heavy FMAs
+    # The card counts .MMA on the tensor pipe, at a rate that is not measured; here it takes an FMA slot.
     if c.has("MMA"):
         c.out.cls = TimingClass.FP32
     bf16 = _half_type(c)

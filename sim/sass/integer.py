@@ -80,7 +80,8 @@ def _carry_of_constant(c: Cursor) -> None:
 
 @opcode("VIADD", uniform=("UVIADD",))
 def add2(c: Cursor) -> None:
-    shape(c, Op.IADD3, TimingClass.ALU)
+    """VIADD: the card counts it on the FMA pipe (`sm__inst_executed_pipe_fma` over the suite's kernels), not ALU."""
+    shape(c, Op.IADD3, TimingClass.FP32)
     c.destination()
     c.source("a")
     c.source("b")
