@@ -54,11 +54,22 @@ if COMPILED:
             t = t.dtype
         return types.int64 if t == types.int32 else t
 
-    def jit(function: Any = None, /, **options: Any) -> Any:
-        """`numba.njit`, cached, without the global interpreter lock, division as NumPy's."""
+    def jit(function: Any = None, /, *, cached: bool | None = None, **options: Any) -> Any:
+        """`numba.njit` without the global interpreter lock, division as NumPy's.
+
+        Cached unless only compiled code can call it, which has it inside what is cached.
+        """
+        if cached is None:
+            cached = not options.get("no_cpython_wrapper")
 
         def wrap(f: Any) -> Any:
             dispatcher = numba.njit(**{**_OPTIONS, **options})(f)
+            resolve = dispatcher.get_call_template
+            dispatcher.get_call_template = lambda args, kws: resolve(
+                tuple(_general(t) for t in args), {k: _general(t) for k, t in kws.items()}
+            )
+            if not cached:
+                return dispatcher
             dispatcher.enable_caching()
             # A function is stale when any compiled source changed, not only its own file, which is
             # all that Numba's stamp sees: so each state of the sources has a cache folder of its own.
@@ -69,10 +80,6 @@ if COMPILED:
                 cache_path=cache._cache_path,
                 filename_base=cache._impl.filename_base,
                 source_stamp=SOURCE_DIGEST,
-            )
-            resolve = dispatcher.get_call_template
-            dispatcher.get_call_template = lambda args, kws: resolve(
-                tuple(_general(t) for t in args), {k: _general(t) for k, t in kws.items()}
             )
             return dispatcher
 
@@ -119,7 +126,7 @@ if COMPILED:
 else:
     SOURCE_DIGEST = "python"
 
-    def jit(function: Any = None, /, **options: Any) -> Any:
+    def jit(function: Any = None, /, *, cached: bool | None = None, **options: Any) -> Any:
         """The function itself: no compiler here."""
         return (lambda f: f) if function is None else function
 

@@ -18,6 +18,7 @@ import numpy as np
 from sim._jit import COMPILED
 from sim.core import layout
 from sim.core.execute import contexts
+from sim.core.link import memory_address
 from sim.core.sm import run_sms
 from sim.engine import Engine, make_engine
 from sim.isa import Op, TimingClass
@@ -54,7 +55,9 @@ def _compile() -> None:
     command = [sys.executable, "-c", "from sim.compilation import compile_exchange; compile_exchange()"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
         try:
-            _smallest_engine().run_sms(0, 0)
+            engine = _smallest_engine()
+            engine.run_sms(0, 0)
+            memory_address(engine.arrays, engine.shared)
         except BaseException:
             other.terminate()
             raise

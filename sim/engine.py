@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core import chip, layout, sm
+from sim.core.context import Ctx
 from sim.core.execute import contexts
 from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
+from sim.core.link import memory_address, needs_memory
 from sim.counters import Inst, Stall
 from sim.isa import INSTRUCTION_BYTES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
 from sim.launch import Launch
@@ -433,6 +435,8 @@ def make_engine(
         replay_addr=tape.replay_addr,
         replay_addr_at=tape.replay_addr_at,
     )
+    if needs_memory(i.op for i in program.instructions):
+        records_of_sms.ctx[:, Ctx.MEMORY] = memory_address(records_of_sms, common)
     state = np.zeros(layout.D_COLUMNS, np.int64)
     state[layout.D_BLOCKS] = launch.blocks
     state[layout.D_SLOTS] = slots

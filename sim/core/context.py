@@ -23,7 +23,9 @@ class Ctx(IntEnum):
     SM = 10
     CLOCK = 11  # SM cycles
     NANOSECONDS = 12  # the global timer
-    GROUP = 13  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
+    MEMORY = 13  # address of the compiled memory instructions, and of what they share with the rest of the core
+    SHARED = 14
+    GROUP = 15  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
 
 
 CTX_SIZE = Ctx.GROUP + GROUPS  #: elements of `ctx`

@@ -100,7 +100,8 @@ from sim.core.layout import (
     W_STATE,
     W_TRACE,
 )
-from sim.core.memory_issue import fail, issue_memory, pass_shared_stage
+from sim.core.link import issue_memory
+from sim.core.memory_issue import fail, pass_shared_stage
 from sim.core.operands import predicate_mask, row_of, write_predicate
 from sim.core.rows import prefetch
 from sim.counters import Inst, Sm, Stall

@@ -156,7 +156,7 @@ def wait_for(a, m, entry, packet):
     a.sv[SV_NODES] += 1
 
 
-@inner
+@inner(forceinline=True)
 def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     """Look up `n` lines in L1 from tick `start`; returns the cycle when what is on its way by a known time is there.
 

@@ -298,7 +298,7 @@ def sectors_in(sector_list, n):
     return total
 
 
-@inner
+@inner(forceinline=True)
 def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
     work = a.scratch
@@ -314,7 +314,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     return n, start, left, passes
 
 
-@inner
+@inner(forceinline=True)
 def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     """Look up a load's lines and set when its data is there."""
     cfg, work = s.cfg, a.scratch
@@ -339,7 +339,7 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     results_known(a, s, m, w, pc, low, LONG_SCOREBOARD)
 
 
-@inner
+@inner(forceinline=True)
 def begin_store(a, s, m, w, pc, start, n, width):
     """Send a store's lines to L2; L1 is written through and keeps what it has."""
     cfg, work = s.cfg, a.scratch
@@ -435,7 +435,7 @@ def issue_global(a, s, m, sub, w, pc, base, on, t, space):
         begin_store(a, s, m, w, pc, start, n, width)
 
 
-@inner
+@inner(forceinline=True)
 def issue_copy(a, s, m, sub, w, pc, base, on, t):
     """LDGSTS: global to shared memory past the registers, in the group being filled."""
     code, work, cfg = s.code, a.scratch, s.cfg
@@ -566,11 +566,11 @@ def replayed_addresses(a, s, m, w, addr, second):
 
 
 @inner
-def issue_generic(a, s, m, sub, w, pc, base, on, t):
-    """An access whose addresses say which memory it is; one instruction's lanes must agree.
+def generic_space(a, s, m, w, pc, on):
+    """(space, lanes) of an access whose addresses say which memory it is; they become those in that memory.
 
-    An atomic is performed in global memory only, and PD says where it was: compiled code
-    does the others in another way.
+    One instruction's lanes must agree. An atomic is performed in global memory only,
+    and PD says where it was: compiled code does the others in another way.
     """
     addr, op = a.scratch[ADDR], s.code[pc, COL_OP]
     shared = local = 0
@@ -583,24 +583,18 @@ def issue_generic(a, s, m, sub, w, pc, base, on, t):
     if op == OP_ATOM:
         write_predicate(a.preds[w], s.code[pc, COL_PD], ~(shared | local), on)
         if s.code[pc, COL_PD] & 7 != 7:
-            on &= ~(shared | local)
-            shared = local = 0
-    if on == 0 or (shared | local) == 0:
-        if on != 0:
-            issue_global(a, s, m, sub, w, pc, base, on, t, GLOBAL_SPACE)
-        else:
-            results_known(a, s, m, w, pc, t + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
-        return
+            return GLOBAL_SPACE, on & ~(shared | local)
+    if (shared | local) == 0:
+        return GLOBAL_SPACE, on
     home = SHARED_WINDOW + s.cfg[C_SHARED_WINDOW] if shared else LOCAL_WINDOW
     for i in range(32):
         if (on >> i) & 1:
             addr[i] -= home
     if shared == on:
-        issue_shared(a, s, m, sub, w, pc, base, on, t)
-    elif local == on and op != OP_ATOM and op != OP_RED:
-        issue_global(a, s, m, sub, w, pc, base, on, t, LOCAL_SPACE)
-    else:
+        return SHARED_SPACE, on
+    if local != on or op == OP_ATOM or op == OP_RED:
         fail(a, s, m, w, pc, ERROR_MIXED_SPACES, lowest_lane(shared | local), 0, s.code[pc, COL_WIDTH])
+    return LOCAL_SPACE, on
 
 
 @inner(forceinline=True)
@@ -636,10 +630,15 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
         row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
         for i in range(32):
             row[i] = work[ADDR, i]
+    if space == GENERIC_SPACE and op != OP_LDGSTS:
+        space, on = generic_space(a, s, m, w, pc, on)
+        if a.er[ER_CODE] != 0:
+            return
+        if on == 0:
+            results_known(a, s, m, w, pc, t + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
+            return
     if op == OP_LDGSTS:
         issue_copy(a, s, m, sub, w, pc, base, on, t)
-    elif space == GENERIC_SPACE:
-        issue_generic(a, s, m, sub, w, pc, base, on, t)
     elif space == SHARED_SPACE:
         issue_shared(a, s, m, sub, w, pc, base, on, t)
     elif space == CONSTANT_SPACE:

@@ -78,6 +78,7 @@ from sim.core.layout import (
     W_STATE,
     W_TRACE,
 )
+from sim.core.link import lend
 from sim.counters import Sm, Stall
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, Col, Op, Pipe, Space
 
@@ -249,6 +250,7 @@ def run_sms(st, s, first, last, t0, t1):
     """Advance SMs `first` to `last - 1`. Each touches only its own state, so ranges may run side by side."""
     for m in range(first, last):
         if st[m].sv[SV_NEXT] < t1:
+            lend(st[m], s)
             run_sm(st[m], s, m, t0, t1)
 
 
