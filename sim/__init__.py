@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sim.builder import kernel as kernel
+    from sim.cuda import compile_cuda as compile_cuda
+    from sim.cuda import load_cubin as load_cubin
     from sim.device import Device as Device
     from sim.device import DeviceArray as DeviceArray
     from sim.device import simulate as simulate
@@ -31,6 +33,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "kernel": "sim.builder",
+    "compile_cuda": "sim.cuda",
+    "load_cubin": "sim.cuda",
     "Device": "sim.device",
     "DeviceArray": "sim.device",
     "simulate": "sim.device",

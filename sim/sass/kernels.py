@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import linecache
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,13 @@ DEFAULT_STACK_BYTES = 1024  #: of a thread, unless a program sets cudaLimitStack
 LEAST_REGISTERS = 16  #: what the driver gives a thread at least
 RESERVED_REGISTERS = 2  #: of a thread, beyond those that instructions name (Volta and later: the program counter)
 Size = int | Mapping[str, int] | None
+
+
+class SourceText(NamedTuple):
+    """A source file at hand, whatever the disk has."""
+
+    name: str  #: what reports call it
+    text: str
 
 
 def load_sass(
@@ -59,7 +67,7 @@ def load_sass(
     return Kernels(
         parse_listing(_text_of(listing)),
         {"shared_static_bytes": shared_static_bytes, "registers": registers, "local_bytes": local_bytes},
-        dict(banks or {}),
+        banks,
     )
 
 
@@ -70,7 +78,7 @@ def _text_of(listing: str | os.PathLike[str]) -> str:
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
     if data[:4] == b"\x7fELF":
-        raise SassError(f"{listing} is a cubin, not a listing; `nvdisasm {listing}` prints one")
+        raise SassError(f"{listing} is a cubin, not a listing: sim.load_cubin reads it")
     return data.decode(errors="replace")
 
 
@@ -81,10 +89,23 @@ class Kernels(Mapping[str, Program]):
     (`mm_tiled`, `gpu::saxpy`); the one whose mangled name begins so (`_Z8mm_tiledILi32E`).
     Raises `KeyError` when none or several do, and `SassError`, naming instruction and
     address, when the kernel has an instruction that is not known.
+
+    `sources` are texts by the listing's file names; lines of other files are read from disk.
+    `names` are further names of kernels, each with the mangled one.
     """
 
-    def __init__(self, listing: Listing, sizes: Mapping[str, Size], banks: dict[int, bytes]) -> None:
-        self._listing, self._sizes, self._banks = listing, sizes, banks
+    def __init__(
+        self,
+        listing: Listing,
+        sizes: Mapping[str, Size] | None = None,
+        banks: Mapping[int, bytes] | None = None,
+        *,
+        sources: Mapping[str, SourceText] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        sizes = sizes or {}
+        self._listing, self._sizes, self._banks = listing, sizes, dict(banks or {})
+        self._sources, self._names = dict(sources or {}), dict(names or {})
         self._programs: dict[str, Program] = {}
         for option, size in sizes.items():
             if isinstance(size, Mapping):
@@ -118,20 +139,21 @@ class Kernels(Mapping[str, Program]):
 
     def _matches(self, name: str) -> list[str]:
         kernels = self._listing.kernels
+        name = self._names.get(name, name)
         if name in kernels:
             return [name]
         plain = [k for k in kernels if name in _plain_names(k)]
         return plain or [k for k in kernels if k.startswith(name) and name.startswith("_Z")]
 
     def _size(self, option: str, mangled: str) -> int | None:
-        size = self._sizes[option]
+        size = self._sizes.get(option)
         if isinstance(size, Mapping):
             return next((v for name, v in size.items() if mangled in self._matches(name)), None)
         return size
 
     def _program(self, kernel: RawKernel) -> Program:
         kernel = replace(kernel, banks={**kernel.banks, **self._banks})
-        program = _translated(kernel)
+        program = _translated(kernel, self._sources)
         symbols = self._listing.symbols
         program.addresses = tuple((bank, at, symbols[name]) for bank, at, name in kernel.addresses if name in symbols)
         program.variables = self._listing.variables if program.addresses else b""
@@ -155,15 +177,18 @@ def param_base(arch: str) -> int:
     return 0x210 if arch.startswith("sm_90") else 0x160
 
 
-@cache
-def _lines(path: str) -> tuple[str, ...]:
-    try:
-        return tuple(Path(path).read_text(errors="replace").splitlines())
-    except OSError:
-        return ()
+def _line_text(file: str, number: int, sources: Mapping[str, SourceText]) -> str:
+    """One line of a source; nothing where it is not at hand."""
+    if file not in sources:
+        linecache.checkcache(file)
+        return linecache.getline(file, number).rstrip("\r\n")
+    lines = sources[file].text.splitlines()
+    return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
-def _source(kernel: RawKernel) -> tuple[list[SourceLine], dict[tuple[str, int], int]]:
+def _source(
+    kernel: RawKernel, sources: Mapping[str, SourceText]
+) -> tuple[list[SourceLine], dict[tuple[str, int], int]]:
     """Source lines of a kernel, with their text where the file is at hand, and the index of each."""
     index: dict[tuple[str, int], int] = {}
     source: list[SourceLine] = []
@@ -171,12 +196,12 @@ def _source(kernel: RawKernel) -> tuple[list[SourceLine], dict[tuple[str, int], 
         if raw.line is not None and raw.line not in index:
             index[raw.line] = len(source)
             file, number = raw.line
-            lines = _lines(file)
-            source.append(SourceLine(file, number, lines[number - 1] if 0 < number <= len(lines) else ""))
+            name = sources[file].name if file in sources else file
+            source.append(SourceLine(name, number, _line_text(file, number, sources)))
     return source, index
 
 
-def _translated(kernel: RawKernel) -> Program:
+def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program:
     """A kernel as a program. Raises `SassError` for the first instruction that is not known."""
     code = list(kernel.instructions)
     while code and code[-1].text == "NOP":
@@ -191,7 +216,7 @@ def _translated(kernel: RawKernel) -> Program:
     )
     if grouped and not encoded:
         grouped = frozenset(range(6))
-    source, line_of = _source(kernel)
+    source, line_of = _source(kernel, sources)
     instructions: list[Instruction] = []
     reduction = 0
     for raw, control in zip(code, controls, strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sim.isa import INSTRUCTION_BYTES
-from sim.sass.errors import SassError
+from sim.sass.errors import NoKernelError, SassError
 
 _FUNCTION = re.compile(r"\s*Function\s*:\s*(\S+)")
 _SECTION = re.compile(r'\s*\.section\s+([^\s,"]+)')
@@ -98,6 +98,7 @@ class _Reader:
         self.section: _Section | None = None
         self.sections: dict[str, _Section] = {}
         self.line: tuple[str, int] | None = None
+        self.placed = False  # the last line was a source line
         self.incomplete = False  # the last instruction's encoding lacks its high word
         self.sections_of_data = False
 
@@ -156,6 +157,7 @@ class _Reader:
                 )
             low = _ENCODING.search(found[3])
             self.incomplete = low is not None
+            self.placed = False
             code.append(RawInstruction(address, found[2].strip(), int(low[1], 16) if low else None, self.line))
             return True
         if self.incomplete:
@@ -177,8 +179,11 @@ class _Reader:
             return
         found = _LINE.match(line)
         if found:
-            self.line = found[1], int(found[2])
+            if not self.placed:  # of an inlined function; the lines that call it follow
+                self.line = found[1], int(found[2])
+            self.placed = True
             return
+        self.placed = False
         found = _REGISTERS.search(line)
         if found:
             self.kernel.registers = int(found[1])
@@ -220,7 +225,7 @@ class _Reader:
         for name in [n for n, k in listing.kernels.items() if not k.instructions]:
             del listing.kernels[name]
         if not listing.kernels:
-            raise SassError("no kernel found; what `cuobjdump --dump-sass` or `nvdisasm` prints is needed")
+            raise NoKernelError("no kernel found; what `cuobjdump --dump-sass` or `nvdisasm` prints is needed")
         for kernel in listing.kernels.values():
             kernel.arch = kernel.arch or self.arch
             if not re.fullmatch(r"sm_(7[05]|72|8[0-9]|90)[a-z]?", kernel.arch):

@@ -78,8 +78,19 @@ def test_what_is_no_listing_is_refused(text: str, problem: str) -> None:
 
 def test_a_cubin_is_not_a_listing(tmp_path) -> None:
     (tmp_path / "k.cubin").write_bytes(b"\x7fELF\2\1")
-    with pytest.raises(SassError, match="nvdisasm .* prints one"):
+    with pytest.raises(SassError, match="is a cubin, not a listing: sim.load_cubin reads it"):
         load_sass(tmp_path / "k.cubin")
+
+
+def test_an_inlined_function_has_its_own_lines() -> None:
+    def at(number: int) -> str:
+        return f'\t//## File "k.cu", line {number}\n'
+
+    first, code, *rest = cuobjdump(["NOP", "NOP", "NOP"]).partition("        /*0000*/")
+    text = first + at(6) + code + "".join(rest).replace("        /*0010*/", at(2) + at(6) + "        /*0010*/", 1)
+    text = text.replace("        /*0020*/", at(6) + "        /*0020*/", 1)
+    lines = [raw.line[1] for raw in parse_listing(text).kernels["_Z1kPji"].instructions[:3] if raw.line]
+    assert lines == [6, 2, 6]
 
 
 @pytest.mark.parametrize(
