@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sim.builder import kernel as kernel
     from sim.cuda import compile_cuda as compile_cuda
+    from sim.cuda import compile_numba as compile_numba
     from sim.cuda import load_cubin as load_cubin
     from sim.device import Device as Device
     from sim.device import DeviceArray as DeviceArray
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOME = {
     "kernel": "sim.builder",
     "compile_cuda": "sim.cuda",
+    "compile_numba": "sim.cuda",
     "load_cubin": "sim.cuda",
     "Device": "sim.device",
     "DeviceArray": "sim.device",

@@ -241,7 +241,17 @@ def pack_params(program: Program, values: Sequence[int | float | Any], extents: 
         area[param.offset : param.offset + len(data)] = data
         for extent_offset, extent in zip(param.extent_offsets, tuple(extents.get(k, ()))[1:], strict=False):
             area[extent_offset : extent_offset + 4] = np.int32(extent).tobytes()
+        if param.described:
+            data = _description(value, extents[k], param.dtype.itemsize)
+            area[param.offset - 16 : param.offset - 16 + len(data)] = data
     return bytes(area)
+
+
+def _description(address: Any, shape: Sequence[int], itemsize: int) -> bytes:
+    """Elements, bytes of one, address, extents and strides of a contiguous array, as 64-bit words."""
+    strides = [itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    words = [math.prod(shape), itemsize, int(address), *shape, *strides]
+    return np.array(words, np.uint64).tobytes()
 
 
 def _param_bytes(program: Program, param: Param, value: Any) -> bytes:

@@ -115,7 +115,8 @@ class Param:
 
     `kind` is `"array"` (a 64-bit address) or `"scalar"`; in a compiled kernel also
     `"pointer"`, or `"raw"` where only the size is known, and a launch's argument says which. An array of more than one
-    dimension has its extents 1, 2, ... as int32 at `extent_offsets`.
+    dimension has its extents 1, 2, ... as int32 at `extent_offsets`. A `described` one (Numba's) has
+    64-bit words around its address: number of elements and bytes of one before, extents and strides in bytes after.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Param:
     dtype: np.dtype
     ndim: int = 1
     extent_offsets: tuple[int, ...] = ()
+    described: bool = False
 
 
 @dataclass(frozen=True, slots=True)

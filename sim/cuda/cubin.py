@@ -18,8 +18,8 @@ ELF = b"\x7fELF"
 def load_cubin(cubin: str | os.PathLike[str] | bytes) -> Kernels:
     """Read the kernels of a cubin (Turing to Hopper): a path, or the bytes themselves.
 
-    Compilers keep cubins in files (`nvcc -cubin`) and in memory (`compiled.asm["cubin"]` of
-    Triton). Returns what `sim.load_sass` does of a listing, with all facts that a cubin has:
+    Compilers keep cubins in files (`nvcc -cubin`) and in memory (`asm["cubin"]` of a kernel that
+    Triton compiled). Returns what `sim.load_sass` does of a listing, with all facts that a cubin has:
     registers, shared and local memory, parameters, constant banks, source lines.
 
     Raises `MissingToolError` without the extra `cuda`, `SassError` for what is no cubin or of
@@ -32,7 +32,9 @@ def load_cubin(cubin: str | os.PathLike[str] | bytes) -> Kernels:
     return Kernels(parse_listing(disassemble(data, what)))
 
 
-def kernels_of(cubin: bytes, *, sources: Mapping[str, SourceText], names: Mapping[str, str]) -> Kernels:
+def kernels_of(
+    cubin: bytes, *, sources: Mapping[str, SourceText] | None = None, names: Mapping[str, str] | None = None
+) -> Kernels:
     """Kernels of a cubin that was just made: `sources` are texts by file name, `names` mangled ones by expression."""
     return Kernels(parse_listing(disassemble(cubin, "what was compiled is")), sources=sources, names=names)
 

@@ -15,9 +15,6 @@ from sim.cuda.errors import CompileError
 from sim.cuda.headers import STANDARD_HEADERS
 from sim.sass import Kernels, NoKernelError, SourceText
 
-NEWEST = 90  #: sm_90: what the reader knows
-FEATURES = "a"  #: sm_90a: with what only this architecture has
-
 
 def compile_cuda(
     source: str | os.PathLike[str],
@@ -45,7 +42,7 @@ def compile_cuda(
     """
     text, name = _source(source, filename)
     nvrtc = tools.nvrtc()
-    _check_arch(nvrtc, arch)
+    tools.check_arch(arch, name)
     tools.nvdisasm()  # before the work of compiling
     folders = [f"-I{folder}" for folder in tools.header_folders()]
     arguments = [f"--gpu-architecture={arch}", "-lineinfo", *options, *folders]
@@ -67,15 +64,6 @@ def _source(source: str | os.PathLike[str], filename: str) -> tuple[str, str]:
     if isinstance(source, str) and (re.search(r"[\n{;]", source) or not source.strip()):
         return source, filename
     return Path(source).read_text(errors="replace"), os.fspath(source)
-
-
-def _check_arch(nvrtc: Any, arch: str) -> None:
-    """Raises `CompileError` for an architecture that NVRTC or the reader does not know."""
-    known = [f"sm_{number}" for number in nvrtc.nvrtcGetSupportedArchs()[1] if number <= NEWEST]
-    known += [f"sm_{NEWEST}{FEATURES}"] if f"sm_{NEWEST}" in known else []
-    if arch not in known:
-        version = ".".join(map(str, nvrtc.nvrtcVersion()[1:]))
-        raise CompileError(f"arch={arch!r}: NVRTC {version} with Tailwave compiles for {', '.join(known)}")
 
 
 def _compile(

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from sim.cuda import MissingToolError, tools
 
 
-def _missing() -> str:
-    """Why CUDA C++ cannot be compiled here; nothing where it can."""
+def _needs(*look_ups: Callable[[], Any]) -> pytest.MarkDecorator:
+    """Skips a test, with the reason, where one of the tools is not installed."""
     try:
-        tools.nvrtc()
-        tools.nvdisasm()
+        for look_up in look_ups:
+            look_up()
     except MissingToolError as error:
-        return str(error)
-    return ""
+        return pytest.mark.skipif(True, reason=str(error))
+    return pytest.mark.skipif(False, reason="all are here")
 
 
-needs_cuda = pytest.mark.skipif(bool(_missing()), reason=_missing() or "the extra is here")
+needs_cuda = _needs(tools.nvrtc, tools.nvdisasm)
+needs_numba_cuda = _needs(tools.numba_cuda, tools.nvjitlink, tools.nvdisasm)
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install 'tailwave[triton]'"
+)
