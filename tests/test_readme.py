@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import sim
+from sim.cli import app
 from sim.cli.run import find_workloads
+from tests.cuda.extras import needs_cuda
 from workloads import matmul
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +33,12 @@ def test_two_commands_set_up_and_run_the_main_job_and_the_tests() -> None:
     ]
 
 
-@pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))
+def examples() -> list[Any]:
+    """The README's Python, each where what it needs is installed."""
+    return [pytest.param(code, marks=[needs_cuda] if "compile_cuda" in code else []) for code in PYTHON]
+
+
+@pytest.mark.parametrize("code", examples(), ids=range(len(PYTHON)))
 def test_its_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "readme.py"
     script.write_text(code)  # a file, because kernels and tracebacks look for their source
@@ -57,7 +66,7 @@ def test_its_links_lead_to_files() -> None:
 
 
 def test_the_workloads_that_its_commands_run_exist() -> None:
-    ran = re.findall(r"tailwave run ([a-z_]+\.[a-z_]+)", README)
+    ran = [name for name in re.findall(r"tailwave run ([a-z_]+\.[a-z_]+)", README) if not name.endswith(".cu")]
     assert ran
     assert set(ran) <= set(find_workloads())
 
@@ -67,3 +76,15 @@ def test_ci_finds_the_test_command() -> None:
     assert pattern
     found = [line for line in README.splitlines() if re.match(pattern[1], line)]
     assert [shlex.split(line)[-3:] for line in found] == [["-q", "-n", "2"]]
+
+
+@needs_cuda
+def test_its_command_for_a_source_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = re.search(r"^    tailwave (run saxpy\.cu .*)$", README, re.MULTILINE)
+    kernel = re.search(r'compile_cuda\("""\n(.*?)"""\)', README, re.DOTALL)
+    assert words and kernel
+    monkeypatch.chdir(tmp_path)
+    Path("saxpy.cu").write_text(kernel[1])
+    ran = CliRunner().invoke(app, shlex.split(words[1]))
+    assert ran.exit_code == 0, ran.output
+    assert "saxpy.cu" in ran.output

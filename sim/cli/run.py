@@ -1,4 +1,4 @@
-"""`tailwave run`: simulate one workload and print its report."""
+"""`tailwave run`: simulate one workload, or one kernel of a file, and print its report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sim.cli.kernel_files import KernelOptions, is_kernel_file, launch_of
 from sim.files import check_place
 from sim.launch import Launch
 
@@ -77,31 +78,74 @@ def list_workloads() -> str:
 
 
 def run(
-    workload: Annotated[str, typer.Argument(help="module.function, such as memory.copy; see --list.")] = "",
+    workload: Annotated[
+        str, typer.Argument(help="module.function, such as memory.copy (see --list), or a .cu, .cubin or .sass file.")
+    ] = "",
     settings: Annotated[list[str] | None, typer.Argument(help="Parameters as key=value, such as n=1024.")] = None,
     gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = "h200",
     json: Annotated[Path | None, typer.Option(help="Also write the report as JSON to this file.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare the kernel's result with NumPy's.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Compare the workload's result with NumPy's.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the workloads and their parameters.")] = False,
+    kernel: Annotated[str, typer.Option(help="Kernel of the file, such as saxpy or 'mm<32>'.")] = "",
+    grid: Annotated[str, typer.Option(help="Blocks, such as 4096 or 64x64.")] = "",
+    block: Annotated[str, typer.Option(help="Threads a block, such as 256 or 16x16.")] = "",
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The kernel's next argument: 5, 2.0f, u64:7; f32[1024], f32[64x64]=random, ones, arange or 0.5; a.npy."
+        ),
+    ] = None,
+    shared: Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")] = 0,
+    arch: Annotated[str, typer.Option(help="Architecture to compile for; default: the GPU's.")] = "",
+    define: Annotated[list[str] | None, typer.Option("-D", help="Macro for the compiler, such as N=32.")] = None,
+    include: Annotated[list[str] | None, typer.Option("-I", help="Folder of header files.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Any option of NVRTC, such as --use_fast_math.")] = None,
 ) -> None:
-    """Simulate one workload and print the profiler's page."""
-    from sim.device import simulate
+    """Simulate one workload, or one kernel of a file, and print the profiler's page.
 
+    \b
+    tailwave run matmul.tiled n=512 tile=32 --gpu a100_sxm_40gb
+    tailwave run kernel.cu --kernel saxpy --grid 4096 --block 256 \\
+        --arg 1048576 --arg 2.0f --arg f32[1048576]=random --arg f32[1048576]
+
+    CUDA C++ needs no GPU, but the extra: pip install 'tailwave[cuda]'.
+    """
+    options = [f"-D{d}" for d in define or []] + [f"-I{i}" for i in include or []] + (option or [])
+    given = KernelOptions(kernel, grid, block, tuple(arg or ()), shared, arch, tuple(options))
     if list_ or not workload:
         typer.echo(list_workloads())
         return
-    known = find_workloads()
-    if workload not in known:
-        close = difflib.get_close_matches(workload, known, n=3)
-        hint = f"did you mean {', '.join(close)}?" if close else "`tailwave run --list` lists them"
-        raise typer.BadParameter(f"no workload {workload!r}: {hint}")
-    arguments = parse_settings(settings or [], known[workload], workload)
     if json is not None:
         check_place(json)
+    if is_kernel_file(workload):
+        if settings or check:
+            raise typer.BadParameter(f"{workload}: key=value and --check are for workloads; use --arg")
+        launch = launch_of(workload, given, gpu)
+    else:
+        if given != KernelOptions():
+            raise typer.BadParameter(f"{workload}: launch options are for kernels of a .cu, .cubin or .sass file")
+        launch = workload_launch(workload, settings or [])
+    show(launch, gpu, json, check)
+
+
+def workload_launch(name: str, settings: list[str]) -> Launch:
+    """The launch of a workload. Raises `typer.BadParameter` for a name or parameters that are not known."""
+    known = find_workloads()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {', '.join(close)}?" if close else "`tailwave run --list` lists them"
+        raise typer.BadParameter(f"no workload {name!r}: {hint}")
+    arguments = parse_settings(settings, known[name], name)
     try:
-        launch = known[workload](**arguments)
+        return known[name](**arguments)
     except (ValueError, TypeError) as error:
-        raise typer.BadParameter(f"{workload}: {error}") from None
+        raise typer.BadParameter(f"{name}: {error}") from None
+
+
+def show(launch: Launch, gpu: str, json: Path | None, check: bool) -> None:
+    """Simulate, print the page, write the file, compare."""
+    from sim.device import simulate
+
     report = simulate(launch, gpu=gpu)
     typer.echo(str(report))
     if json is not None:

@@ -19,6 +19,7 @@ from sim.report.lines import Columns, instruction_columns, line_columns
 from sim.report.metric import Value
 from sim.report.metrics import METRICS
 from sim.report.verdict import Verdict, judge
+from sim.sass.names import plain_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def content_of(
     values = {metric.name: _plain(metric.formula(counts)) for metric in METRICS}
     instructions = instruction_columns(counts)
     header = Header(
-        kernel=result.program.name,
+        kernel=plain_name(result.program.name),
         params=tuple((name, str(value)) for name, value in (params or {}).items()),
         grid=result.grid,
         block=result.block,
