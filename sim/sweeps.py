@@ -74,6 +74,7 @@ def sweep(
     processes: int | None = None,
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
+    reads: Sequence[str | os.PathLike[str]] = (),
 ) -> pd.DataFrame:
     """Simulate `workload(**params)` for every combination in `grid`, on every GPU.
 
@@ -87,13 +88,14 @@ def sweep(
     1 runs them here). A workload that other processes cannot import, such as a
     lambda, runs here too. With `store`, each finished point is added to that file
     as a line of JSON, and a later sweep takes from it what it already has; failed
-    points are tried again.
+    points are tried again. A point is valid for one state of the sources, and of the
+    files that the workload `reads`.
 
     Raises `SweepError` for an empty grid, parameters that the workload does not take, unknown metrics,
     `ProfileError` for an unknown GPU, `SweepStopped` on Ctrl-C.
     """
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    points = _points(workload, grid, gpu, metrics)
+    points = _points(workload, grid, gpu, metrics, reads)
     done = _load(store)
     rows = {point.key: done[point.key] for point in points if point.key in done}
     todo = [point for point in points if point.key not in rows]
@@ -127,7 +129,11 @@ def _compile_first() -> None:
 
 
 def _points(
-    workload: Workload, grid: Mapping[str, Iterable[Any]], gpu: Gpu | Sequence[Gpu], metrics: tuple[str, ...]
+    workload: Workload,
+    grid: Mapping[str, Iterable[Any]],
+    gpu: Gpu | Sequence[Gpu],
+    metrics: tuple[str, ...],
+    reads: Sequence[str | os.PathLike[str]] = (),
 ) -> list[Point]:
     """Every combination, with its key; unusable input is refused before anything runs."""
     if not callable(workload):
@@ -143,7 +149,7 @@ def _points(
     if not gpus:
         raise SweepError("nothing to sweep: no GPU given")
     described = [_describe(each) for each in gpus]
-    code = _source_digest(workload)
+    code = _digest([_source_digest(workload), *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in reads)])
     points = []
     for name, overrides, digest in described:
         for values in itertools.product(*axes.values()):
@@ -199,7 +205,13 @@ def _source_digest(workload: Workload) -> str:
     except PackageNotFoundError:
         release = "uninstalled"
     package = Path(__file__).parent
-    files = sorted([*package.rglob("*.py"), *(package.parent / "workloads").glob("*.py")])
+    shown = [package / "cli", package / "plot"]  # what these do comes after a result
+    files = sorted(
+        [
+            *(file for file in package.rglob("*.py") if file.parent not in shown),
+            *(package.parent / "workloads").glob("*.py"),
+        ]
+    )
     module = sys.modules.get(getattr(workload, "__module__", ""), None)
     own = getattr(module, "__file__", None)
     if own and Path(own) not in files:

@@ -149,6 +149,15 @@ def test_a_stored_point_is_of_the_profiles_values_not_of_its_name() -> None:
     assert len(keys) == 2
 
 
+def test_a_stored_point_is_of_what_the_files_hold_that_the_workload_reads(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    keys = set()
+    for text in ("one", "two"):
+        data.write_text(text)
+        keys.add(sweeps._points(memory.copy, {"n": [32]}, "toy", (), [data])[0].key)
+    assert len(keys) == 2
+
+
 def test_parallel_rows_equal_serial_ones() -> None:
     grid = {"n": [32, 1000]}
     assert quick(grid, processes=2).equals(quick(grid))

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from sim.cli.profiles import occupancy, profile, profiles
 from sim.cli.run import run
 from sim.cli.sawtooth import sawtooth
+from sim.cli.validate import validate
 from sim.launch import LaunchError
 from sim.profile import ProfileError
 
@@ -43,7 +44,7 @@ class OneLineErrors(TyperGroup):
 
 def _is_meant(error: Exception) -> bool:
     """Tailwave's own error classes, and a result that differs from NumPy's."""
-    own = type(error).__module__.partition(".")[0] in ("sim", "workloads")
+    own = type(error).__module__.partition(".")[0] in ("sim", "workloads", "validation")
     return own or (isinstance(error, AssertionError) and bool(error.args))
 
 
@@ -55,5 +56,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, sawtooth, profiles, profile, occupancy):
+for command in (run, sawtooth, validate, profiles, profile, occupancy):
     app.command()(command)

@@ -113,7 +113,8 @@ def sawtooth(
 
 
 def _draw(frame: pd.DataFrame, tile: tuple[int, int], title: str, picture: Path) -> Path:
-    from sim.plot.sawtooth import draw_sawtooth, save_figure
+    from sim.plot.figure import save_figure
+    from sim.plot.sawtooth import draw_sawtooth
 
     return save_figure(draw_sawtooth(frame, tile, title), picture)
 

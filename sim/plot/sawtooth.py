@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.files import whole_file
+from sim.plot.figure import BLUE, GREEN, INK, ORANGE, PURPLE
 from sim.report.formatting import counted
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Okabe and Ito's palette, which stays distinct for colour-blind readers.
-BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
-INK = "#777777"  #: of what only helps to read
 
 
 @dataclass(frozen=True)
@@ -146,12 +140,3 @@ def wave_boundaries(frame: pd.DataFrame, tile: tuple[int, int]) -> dict[int, int
     waves = -(-(-(-sizes // tile[0]) * -(-sizes // tile[1])) // blocks_a_wave)
     opened = np.diff(waves, prepend=waves[0]) > 0
     return {int(n): int(wave) for n, wave in zip(sizes[opened], waves[opened], strict=True)}
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
-    """Write the figure whole or not at all; makes the folder if there is none."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target) as partial:
-        figure.savefig(partial, dpi=dpi)
-    return target

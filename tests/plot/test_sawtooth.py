@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sim.plot.sawtooth import BANDS, cliff_text, draw_sawtooth, save_figure, wave_boundaries
+from sim.plot.figure import save_figure
+from sim.plot.sawtooth import BANDS, cliff_text, draw_sawtooth, wave_boundaries
 
 TILE = (256, 128)
 BLOCKS_A_WAVE = 108

@@ -10,10 +10,10 @@ import pytest
 import sim
 from sim.program import Imm
 from sim.sass.listing import parse_listing
-from tests.silicon import sass_cases
-from tests.silicon.sass_cases import SassCase, all_sass_cases, answers, c_random, card, kernels, smallest_cases
+from tests.silicon.sass_answers import answers, smallest_cases
+from validation.suite import LISTING, SUITE, Case, all_cases, c_random, card, kernels, random_floats
 
-here = pytest.mark.skipif(not sass_cases.LISTING.exists(), reason="the card's kernels are not here")
+here = pytest.mark.skipif(not (SUITE / LISTING).exists(), reason="the card's kernels are not here")
 
 #: counters that do not depend on time
 EXACT = (
@@ -35,8 +35,8 @@ MOST_INSTRUCTIONS = 1_400_000
 UNCHECKED = ("mm_wmma",)
 
 
-def few() -> list[SassCase]:
-    return list(smallest_cases(MOST_INSTRUCTIONS)) if sass_cases.LISTING.exists() else []
+def few() -> list[Case]:
+    return list(smallest_cases(MOST_INSTRUCTIONS)) if (SUITE / LISTING).exists() else []
 
 
 def test_glibc_random_numbers() -> None:
@@ -46,8 +46,8 @@ def test_glibc_random_numbers() -> None:
 
 @here
 def test_the_cases_are_the_cards() -> None:
-    assert len(all_sass_cases()) == 217
-    for case in all_sass_cases():
+    assert len(all_cases()) == 217
+    for case in all_cases():
         counted = card()[case.id]
         assert np.prod(case.grid) == counted["launch__grid_size"], case.label
         assert np.prod(case.block) == counted["launch__block_size"], case.label
@@ -57,7 +57,7 @@ def test_the_cases_are_the_cards() -> None:
 @here
 def test_every_kernel_translates_with_the_cards_registers() -> None:
     assert len(kernels()) == 50
-    for case in all_sass_cases():
+    for case in all_cases():
         program = kernels()[case.kernel]
         counted = card()[case.id]
         assert program.registers == counted["launch__registers_per_thread"], case.label
@@ -67,7 +67,7 @@ def test_every_kernel_translates_with_the_cards_registers() -> None:
 
 @here
 @pytest.mark.parametrize("case", few(), ids=lambda case: case.label)
-def test_a_launch_computes_and_counts_what_the_card_does(case: SassCase) -> None:
+def test_a_launch_computes_and_counts_what_the_card_does(case: Case) -> None:
     report = sim.simulate(case.launch())
     counted = card()[case.id]
     assert {name: float(report[name]) for name in EXACT} == {name: counted[name] for name in EXACT}
@@ -82,7 +82,7 @@ def test_immediates_are_those_of_the_encodings() -> None:
     """A 32-bit immediate operand stands in the encoding's second word."""
     other = ("SHFL", "ATOMS", "QSPC", "BAR")
     compared = 0
-    listing = parse_listing(gzip.decompress(sass_cases.LISTING.read_bytes()).decode())
+    listing = parse_listing(gzip.decompress((SUITE / LISTING).read_bytes()).decode())
     for name, kernel in listing.kernels.items():
         for raw, made in zip(kernel.instructions, kernels()[name].instructions, strict=False):
             for operand in (made.a, made.b, made.c):
@@ -97,7 +97,7 @@ def test_immediates_are_those_of_the_encodings() -> None:
 def test_a_wmma_product_of_sane_numbers() -> None:
     """The suite's own inputs are float32 seen as bfloat16, of which NumPy can say little."""
     n = 128
-    a, b = (sass_cases.random_floats()[k * n * n :][: n * n].view(np.uint32) >> 16 for k in (0, 1))
+    a, b = (random_floats()[k * n * n :][: n * n].view(np.uint32) >> 16 for k in (0, 1))
     args = (a.astype(np.uint16), b.astype(np.uint16), sim.zeros(n * n), np.int32(n))
     report = sim.simulate(sim.Launch(kernels()["mm_wmma"], (n // 32, n // 32), 128, args))
     wide = [(x << 16).view(np.float32).astype(np.float64).reshape(n, n) for x in (a, b)]
@@ -106,7 +106,7 @@ def test_a_wmma_product_of_sane_numbers() -> None:
 
 @here
 def test_a_compiled_kernel_is_recorded_and_replayed() -> None:
-    case = next(case for case in all_sass_cases() if case.label == "reduce_shfl(n=1048576)")
+    case = next(case for case in all_cases() if case.label == "reduce_shfl(n=1048576)")
     launch = case.launch().with_(grid=64)
     trace = sim.record(launch)
     assert trace.report is not None

@@ -1,14 +1,15 @@
 """The launches of the validation suite, kernel by kernel as it was compiled: grid, block, arguments and data.
 
-The suite is `kernels.cu` beside the card's counters (`../shared/silicon/h200`, a sibling of this repository, which may
-be absent); its `main` makes 217 launches on three large buffers. Here each pointer is an array of its own that is as
-long as the launch needs, filled as `main` fills it with the C library's random numbers.
+The suite is a folder that is not part of this repository: `kernels.sass.gz`, what `cuobjdump` prints of its kernels,
+and what a card counted for them (`Card`). Its program makes 217 launches on three large buffers. Here each pointer is
+an array of its own that is as long as the launch needs, filled as that program fills it with the C library's random
+numbers.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,13 +20,41 @@ import numpy.typing as npt
 
 import sim
 from sim._jit import jit
-from sim.launch import Launch, OutputArray
+from sim.launch import Dim3, Launch, OutputArray, dim3
 from sim.sass import Kernels
 
-SUITE = Path(__file__).parents[3] / "shared" / "silicon" / "h200"
-LISTING = SUITE / "kernels.sass.gz"
-COUNTERS = SUITE / "kernels_counters.csv"
-REPEATS = SUITE / "kernels_cycles_repeat.csv"
+SUITE = Path(__file__).parents[2] / "shared" / "silicon" / "h200"  #: beside the repository, where there is one
+LISTING, COUNTERS, REPEATS = "kernels.sass.gz", "kernels_counters.csv", "kernels_cycles_repeat.csv"
+CYCLES = "sm__cycles_elapsed.max"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+
+#: classes of the error table, with their kernels
+CLASSES = {
+    "streaming": ("copy1", "copy4", "saxpy", "vadd", "relu_bf16", "gelu", "grid_stride_copy"),
+    "coalescing": ("stride_read", "stride_write", "offset_copy", "gather"),
+    "transpose": ("transpose_naive", "transpose_tile"),
+    "matmul": ("mm_naive_coal", "mm_naive_uncoal", "mm_tiled", "mm_reg", "mm_wmma"),
+    "gemv": ("gemv_row", "gemv_warp"),
+    "divergence": ("relu_branch", "div_if", "div_ways", "div_warp", "div_trip"),
+    "banks": ("bank",),
+    "reductions": ("reduce_mod", "reduce_bank", "reduce_seq", "reduce_shfl"),
+    "rows": ("softmax_row", "layernorm_row"),
+    "histogram": ("hist",),
+    "fusion": (
+        "k_sin",
+        "k_cos",
+        "k_sq",
+        "k_fused",
+        "sig3_fwd_store",
+        "sig3_bwd_load",
+        "sig3_fwd",
+        "sig3_bwd_recompute",
+    ),
+    "attention": ("flash_fp32", "attn_scores", "attn_pv"),
+    "waves": ("spin", "occ"),
+    "stencil": ("stencil",),
+}
+CLASS_OF = {kernel: name for name, kernels in CLASSES.items() for kernel in kernels}
 
 #: bytes of static shared memory by kernel, which the listing does not have
 #: (`launch__shared_mem_per_block_static` of the counters)
@@ -46,12 +75,12 @@ SHARED_STATIC_BYTES = {
     "flash_fp32": 16384,
 }
 
-FLOATS = 1 << 24  #: of random data that `main` repeats over its buffer X and puts once into Z
+FLOATS = 1 << 24  #: of random data that the program repeats over its buffer X and puts once into Z
 RAND_MAX = 2**31 - 1
 
 
 @jit
-def _additive(state, count):
+def _additive(state: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.uint32]:
     """`count` numbers of the additive generator x[i] = x[i - 31] + x[i - 3] from its first 34 values."""
     values = np.zeros(count + 344, np.uint32)
     values[:34] = state
@@ -93,7 +122,7 @@ def random_trips() -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer argument: `count` elements of `dtype` from element `first` of one of `main`'s buffers on."""
+    """A pointer argument: `count` elements of `dtype` from element `first` of one of the program's buffers on."""
 
     buffer: str  #: "X", "Y", "Z", "IDX" or "TRIP"
     count: int
@@ -124,15 +153,15 @@ Argument = Pointer | np.generic
 
 
 @dataclass(frozen=True)
-class SassCase:
+class Case:
     """One launch of the suite."""
 
-    id: int  #: position in `main`, as in the counters
+    id: int  #: position in the program, as in the counters
     name: str  #: kernel, without template arguments
     params: str
     kernel: str  #: what finds the kernel in the listing
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
+    grid: Dim3
+    block: Dim3
     args: tuple[Argument, ...]
     shared_bytes: int = 0
 
@@ -140,24 +169,41 @@ class SassCase:
     def label(self) -> str:
         return f"{self.name}({self.params})"
 
-    def launch(self) -> Launch:
+    @property
+    def group(self) -> str:
+        """Its class in the error table."""
+        return CLASS_OF[self.name]
+
+    def launch(self, folder: Path = SUITE) -> Launch:
         """The launch, with its data."""
         args = tuple(a.values() if isinstance(a, Pointer) else a for a in self.args)
-        return Launch(kernels()[self.kernel], self.grid, self.block, args, self.shared_bytes, name=self.label)
+        program = kernels(folder)[self.kernel]
+        return Launch(program, self.grid, self.block, args, self.shared_bytes, name=self.label)
 
 
 @cache
-def kernels() -> Kernels:
+def kernels(folder: Path = SUITE) -> Kernels:
     """The suite's compiled kernels."""
-    return sim.load_sass(LISTING, shared_static_bytes=SHARED_STATIC_BYTES)
+    return sim.load_sass(folder / LISTING, shared_static_bytes=SHARED_STATIC_BYTES)
 
 
 @cache
-def card() -> Mapping[int, Mapping[str, float]]:
-    """The card's counters by launch."""
-    with COUNTERS.open(newline="") as file:
+def card(folder: Path = SUITE) -> Mapping[int, Mapping[str, float]]:
+    """The card's counters by launch. Its cycles are the median of several runs where the folder has them."""
+    with (folder / COUNTERS).open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return {int(row["id"]): {k: float(v) for k, v in row.items() if k not in ("id", "case", "params")} for row in rows}
+    words = ("id", "case", "params")
+    counted = {int(row["id"]): {k: float(v) for k, v in row.items() if k not in words} for row in rows}
+    if (folder / REPEATS).exists():
+        with (folder / REPEATS).open(newline="") as file:
+            for row in csv.DictReader(file):
+                counted[int(row["id"])][CYCLES] = float(row["median"])
+    return counted
+
+
+def launch(label: str, folder: str) -> Launch:
+    """A launch of the suite by what it is called, in a form that a sweep takes."""
+    return next(case for case in all_cases() if case.label == label).launch(Path(folder))
 
 
 def int_(value: int) -> np.int32:
@@ -170,16 +216,16 @@ def up(n: int, d: int) -> int:
 
 
 class _Maker:
-    """Collects cases in `main`'s order."""
+    """Collects cases in the program's order."""
 
     def __init__(self) -> None:
-        self.cases: list[SassCase] = []
+        self.cases: list[Case] = []
 
     def __call__(
         self, name: str, params: str, grid: Any, block: Any, *args: Argument, kernel: str = "", shared: int = 0
     ) -> None:
-        dims = [v if isinstance(v, tuple) else (v,) for v in (grid, block)]
-        self.cases.append(SassCase(len(self.cases), name, params, kernel or name, dims[0], dims[1], args, shared))
+        shape = dim3(grid, "grid"), dim3(block, "block")
+        self.cases.append(Case(len(self.cases), name, params, kernel or name, *shape, args, shared))
 
 
 def X(count: int, dtype: str = "float32", first: int = 0) -> Pointer:
@@ -195,8 +241,8 @@ def Z(count: int, dtype: str = "float32", first: int = 0) -> Pointer:
 
 
 @cache
-def all_sass_cases() -> tuple[SassCase, ...]:
-    """The 217 launches, in order."""
+def all_cases() -> tuple[Case, ...]:
+    """The launches, in order."""
     add = _Maker()
     for part in (_streaming, _coalescing, _matmul, _divergence, _blocks, _fusion, _attention, _waves):
         part(add)
@@ -335,231 +381,3 @@ def _waves(add: _Maker) -> None:
             add("occ", where, 1056, 256, Y(1056 * 256), int_(64), kernel=kernel, shared=kib * 1024)
     for n in (1024, 4096):
         add("stencil", f"n={n},block=32x8", (n // 32, n // 8), (32, 8), X(n * n), Y(n * n), int_(n))
-
-
-# --- what the kernels compute
-
-Arrays = list[Any]
-Answer = Callable[[Arrays], Mapping[int, npt.NDArray[Any]]]
-
-
-def _sigmoid(v: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return 1 / (1 + np.exp(-v))
-
-
-def _wide(values: Any) -> npt.NDArray[np.float64]:
-    return np.asarray(values, np.float64)
-
-
-def _product(a: Any, b: Any, n: int) -> npt.NDArray[np.float64]:
-    return (_wide(a).reshape(n, n) @ _wide(b).reshape(n, n)).reshape(-1)
-
-
-def _bf16(values: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    return (values.astype(np.uint32) << 16).view(np.float32)
-
-
-def _iterated(v: npt.NDArray[np.float32], factor: float, addend: float, times: int) -> npt.NDArray[np.float32]:
-    """v = v * factor + addend, each step rounded once."""
-    for _ in range(times):
-        v = (v.astype(np.float64) * np.float64(np.float32(factor)) + np.float64(np.float32(addend))).astype(np.float32)
-    return v
-
-
-def _numbers(n: int) -> npt.NDArray[np.float32]:
-    return np.arange(n).astype(np.float32)
-
-
-def _div_ways(n: int, ways: int, iters: int) -> npt.NDArray[np.float32]:
-    lane_way = (np.arange(n) & 31) % ways
-    out = _numbers(n)
-    for way in range(ways):
-        chosen = lane_way == way
-        out[chosen] = _iterated(out[chosen], np.float32(1) + np.float32(way) * np.float32(1e-4), 0.5, iters)
-    return out
-
-
-def _div_trip(trips: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.float32]:
-    out = _numbers(n)
-    for step in range(int(trips.max())):
-        chosen = trips > step
-        out[chosen] = _iterated(out[chosen], 1.0001, 0.5, 1)
-    return out
-
-
-def _stencil(x: Any, n: int) -> npt.NDArray[np.float64]:
-    p, out = _wide(x).reshape(n, n), np.zeros((n, n))
-    out[1:-1, 1:-1] = 0.2 * (p[1:-1, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] + p[:-2, 1:-1] + p[2:, 1:-1])
-    return out.reshape(-1)
-
-
-def _softmax(x: Any, d: int) -> npt.NDArray[np.float64]:
-    rows = _wide(x).reshape(-1, d)
-    e = np.exp(rows - rows.max(axis=1, keepdims=True))
-    return (e / e.sum(axis=1, keepdims=True)).reshape(-1)
-
-
-def _layernorm(x: Any, d: int) -> npt.NDArray[np.float64]:
-    rows = _wide(x).reshape(-1, d)
-    return ((rows - rows.mean(axis=1, keepdims=True)) / np.sqrt(rows.var(axis=1, keepdims=True) + 1e-5)).reshape(-1)
-
-
-def _attention_rows(q: Any, k: Any, v: Any, n: int) -> npt.NDArray[np.float64]:
-    q, k, v = (_wide(t).reshape(16, n, 64) for t in (q, k, v))
-    scores = q @ k.transpose(0, 2, 1) * 0.125
-    return (_softmax(scores, n).reshape(16, n, n) @ v).reshape(-1)
-
-
-def _written(x: Any, n: int, stride: int) -> npt.NDArray[Any]:
-    out = np.zeros(n * stride, np.float32)
-    out[::stride] = x
-    return out
-
-
-def _occ(live: int, iters: int) -> npt.NDArray[np.float32]:
-    t = np.arange(256, dtype=np.float32)
-    v = [_iterated(t, 0.1, i, 1) for i in range(live)]
-    for _ in range(iters):
-        for i in range(live):
-            v[i] = (v[i].astype(np.float64) * np.float64(np.float32(1.0001)) + v[(i + 1) % live]).astype(np.float32)
-    total = np.zeros(256, np.float32)
-    for part in v:
-        total = total + part
-    return np.tile(total, 1056)
-
-
-def _gelu(x: Any) -> npt.NDArray[np.float64]:
-    v = _wide(x)
-    return 0.5 * v * (1 + np.tanh(0.79788456 * (v + 0.044715 * v**3)))
-
-
-def _relu_bf16(x: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    return np.where(_bf16(x) > 0, x, 0).astype(np.uint16)
-
-
-def _bank(s: int, iters: int) -> npt.NDArray[np.float32]:
-    start = ((np.arange(256) & 31) * s) % 8192
-    total = np.zeros(256, np.float32)
-    for j in range(iters):
-        total += ((start + j) & 8191).astype(np.float32)
-    return np.tile(total, 264)
-
-
-def _div_if(n: int, k: int, iters: int) -> npt.NDArray[np.float32]:
-    low = (np.arange(n) & 31) < k
-    v = _numbers(n)
-    v[low], v[~low] = _iterated(v[low], 1.0001, 0.5, iters), _iterated(v[~low], 0.9999, -0.5, iters)
-    return v
-
-
-def _div_warp(n: int, iters: int) -> npt.NDArray[np.float32]:
-    odd = ((np.arange(n) % 256) // 32) & 1 == 1
-    v = _numbers(n)
-    v[odd], v[~odd] = _iterated(v[odd], 1.0001, 0.5, iters), _iterated(v[~odd], 0.9999, -0.5, iters)
-    return v
-
-
-def _sums(x: Any) -> npt.NDArray[np.float64]:
-    return np.asarray(_wide(x).reshape(-1, 256).sum(axis=1))
-
-
-def _scores(q: Any, k: Any, n: int) -> npt.NDArray[np.float64]:
-    a, b = _wide(q).reshape(16, n, 64), _wide(k).reshape(16, n, 64)
-    return np.asarray((a @ b.transpose(0, 2, 1) * 0.125).reshape(-1))
-
-
-def _weighted(p: Any, v: Any, n: int) -> npt.NDArray[np.float64]:
-    return np.asarray((_wide(p).reshape(16, n, n) @ _wide(v).reshape(16, n, 64)).reshape(-1))
-
-
-def _backward(g: Any, a: Any, b: Any, c: Any) -> npt.NDArray[np.float64]:
-    g, a, b, c = (_wide(t) for t in (g, a, b, c))
-    return np.asarray(g * c * (1 - c) * b * (1 - b) * a * (1 - a))
-
-
-def _recomputed(g: Any, x: Any) -> npt.NDArray[np.float64]:
-    a = _sigmoid(_wide(x))
-    b = _sigmoid(a)
-    return _backward(g, a, b, _sigmoid(b))
-
-
-#: kernel -> from its arguments (arrays before the launch, and scalars): position of an argument -> what it then holds
-ANSWERS: dict[str, Answer] = {
-    "copy1": lambda a: {1: a[0]},
-    "copy4": lambda a: {1: a[0]},
-    "grid_stride_copy": lambda a: {1: a[0]},
-    "saxpy": lambda a: {3: a[1] * a[2] + a[3]},
-    "vadd": lambda a: {2: a[0] + a[1]},
-    "relu_bf16": lambda a: {1: _relu_bf16(a[0])},
-    "gelu": lambda a: {1: _gelu(a[0])},
-    "relu_branch": lambda a: {1: np.maximum(a[0], 0)},
-    "stride_read": lambda a: {1: a[0][:: a[3]]},
-    "stride_write": lambda a: {1: _written(a[0], a[2], a[3])},
-    "offset_copy": lambda a: {1: a[0][a[3] :]},
-    "gather": lambda a: {2: a[1][a[0]]},
-    "transpose_naive": lambda a: {1: a[0].reshape(a[2], a[2]).T.reshape(-1)},
-    "transpose_tile": lambda a: {1: a[0].reshape(a[2], a[2]).T.reshape(-1)},
-    "mm_naive_coal": lambda a: {2: _product(a[0], a[1], a[3])},
-    "mm_naive_uncoal": lambda a: {2: _product(a[0], a[1], a[3])},
-    "mm_tiled": lambda a: {2: _product(a[0], a[1], a[3])},
-    "mm_reg": lambda a: {2: _product(a[0], a[1], a[3])},
-    "mm_wmma": lambda a: {2: _product(_bf16(a[0]), _bf16(a[1]), a[3])},
-    "gemv_row": lambda a: {2: _wide(a[0]).reshape(a[3], a[3]) @ _wide(a[1])},
-    "gemv_warp": lambda a: {2: _wide(a[0]).reshape(a[3], a[3]) @ _wide(a[1])},
-    "div_if": lambda a: {0: _div_if(*a[1:])},
-    "div_ways": lambda a: {0: _div_ways(*a[1:])},
-    "div_warp": lambda a: {0: _div_warp(*a[1:])},
-    "div_trip": lambda a: {1: _div_trip(a[0], a[2])},
-    "bank": lambda a: {0: _bank(*a[1:])},
-    "reduce_mod": lambda a: {1: _sums(a[0])},
-    "reduce_bank": lambda a: {1: _sums(a[0])},
-    "reduce_seq": lambda a: {1: _sums(a[0])},
-    "reduce_shfl": lambda a: {1: _sums(a[0])},
-    "softmax_row": lambda a: {1: _softmax(a[0], a[2])},
-    "layernorm_row": lambda a: {1: _layernorm(a[0], a[2])},
-    "hist": lambda a: {1: np.bincount(a[0] % a[3], minlength=a[3])},
-    "k_sin": lambda a: {1: np.sin(_wide(a[0]))},
-    "k_cos": lambda a: {1: np.cos(_wide(a[0]))},
-    "k_sq": lambda a: {1: a[0] * a[0]},
-    "k_fused": lambda a: {1: np.ones(a[2])},
-    "sig3_fwd_store": lambda a: {3: _sigmoid(_sigmoid(_sigmoid(_wide(a[0]))))},
-    "sig3_bwd_load": lambda a: {4: _backward(*a[:4])},
-    "sig3_fwd": lambda a: {1: _sigmoid(_sigmoid(_sigmoid(_wide(a[0]))))},
-    "sig3_bwd_recompute": lambda a: {2: _recomputed(a[0], a[1])},
-    "flash_fp32": lambda a: {3: _attention_rows(a[0], a[1], a[2], a[4])},
-    "attn_scores": lambda a: {2: _scores(a[0], a[1], a[3])},
-    "attn_pv": lambda a: {2: _weighted(a[0], a[1], a[3])},
-    "spin": lambda a: {0: np.resize(_iterated(_numbers(1024), 1.0001, 0.5, a[1]), len(a[0]))},
-    "stencil": lambda a: {1: _stencil(a[0], a[2])},
-}
-
-
-def answers(case: SassCase) -> Mapping[int, npt.NDArray[Any]]:
-    """What NumPy says that arrays hold after a launch, by position of the argument."""
-    if case.name == "spin":
-        block = case.block[0]
-        once = _iterated(_numbers(block), 1.0001, 0.5, 2048)
-        return {0: np.tile(once, case.grid[0])}
-    if case.name == "occ":
-        return {0: _occ(int(case.params.split("live=")[1].split(",")[0]), 64)}
-    return ANSWERS[case.name]([_host(argument) for argument in case.args])
-
-
-def _host(argument: Argument) -> Any:
-    """An argument as NumPy has it."""
-    if not isinstance(argument, Pointer):
-        return argument if isinstance(argument, np.floating) else int(argument)
-    values = argument.values()
-    if isinstance(values, OutputArray):
-        return np.full(values.shape, values.fill, values.dtype)
-    return values
-
-
-def smallest_cases(most_instructions: int) -> Iterator[SassCase]:
-    """For each kernel of the listing, its launch with the fewest warp instructions, if not more than so many."""
-    cases = sorted(all_sass_cases(), key=lambda case: card()[case.id]["smsp__inst_executed.sum"])
-    seen = set()
-    for case in cases:
-        if case.kernel not in seen and card()[case.id]["smsp__inst_executed.sum"] <= most_instructions:
-            seen.add(case.kernel)
-            yield case
