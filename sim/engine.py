@@ -124,11 +124,9 @@ def configuration(
     p, program = profile, launch.program
     stage = round(p.lsu.address_interval_cycles)
     sets, ways = l1_geometry(profile, occupancy.shared_carveout_bytes)
-    resident = min(occupancy.blocks_per_sm, launch.blocks) * occupancy.warps_per_block
     line = p.icache.line_bytes
     values: dict[int, int] = {
         layout.C_SUBCORES: p.core.subcores,
-        layout.C_SLOTS: -(-resident // p.core.subcores),  # that may hold a warp: the others need no look
         layout.C_ROUND_ROBIN: int(round_robin),
         layout.C_REGISTER_ROWS: program.registers + program.uniform_registers,
         layout.C_ROWS: program.rows_per_warp,

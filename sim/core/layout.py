@@ -177,7 +177,6 @@ ER_COLUMNS = 8
 # --- configuration: cfg[C_COLUMNS]
 (
     C_SUBCORES,
-    C_SLOTS,  # warp slots a sub-core
     C_ROUND_ROBIN,
     C_REGISTER_ROWS,  # rows a warp: R registers and uniform registers
     C_ROWS,  # with scratch
@@ -242,8 +241,8 @@ ER_COLUMNS = 8
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
     C_CLOCK_KHZ,
     C_SHARED_WINDOW,  # offset in the shared window of a block's first byte
-) = range(66)
-C_COLUMNS = 66
+) = range(65)
+C_COLUMNS = 65
 
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks

@@ -13,6 +13,7 @@ that reason changes or the warp issues, so every resident cycle is charged exact
 from __future__ import annotations
 
 from sim._jit import bare, inner
+from sim.core.access import lowest_lane, popcount
 from sim.core.front import ring_room, waits
 from sim.core.issue import issue
 from sim.core.layout import (
@@ -35,7 +36,6 @@ from sim.core.layout import (
     C_REPLAY,
     C_ROUND_ROBIN,
     C_SHARED_BYTES,
-    C_SLOTS,
     C_SUBCORES,
     C_THREADS,
     C_WARPS,
@@ -45,6 +45,8 @@ from sim.core.layout import (
     MAX_GROUPS,
     MAX_NODES,
     MAX_STRONG,
+    MAX_SUBCORES,
+    MAX_WARPS,
     NEVER,
     NOT_READY,
     SC_LAST,
@@ -79,9 +81,12 @@ from sim.core.layout import (
     W_TRACE,
 )
 from sim.core.link import lend
+from sim.core.rows import i64, lanes, least, load, mask_of, where
 from sim.counters import Sm, Stall
-from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, Col, Op, Pipe, Space
+from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, Space
 
+SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
+SUBCORES_A_ROW = WARP_SIZE // SLOTS  #: `wake` of so many sub-cores fills a row of lanes
 NOT_SELECTED = int(Stall.NOT_SELECTED)
 MATH_PIPE_THROTTLE = int(Stall.MATH_PIPE_THROTTLE)
 MIO_THROTTLE = int(Stall.MIO_THROTTLE)
@@ -158,11 +163,44 @@ def retire(a, m, w, sub, slot, t):
         a.sv[SV_EVENTS] += 1
 
 
+@inner(inline="always")
+def awake_slots(a, sub, t):
+    """The sub-core's warp slots that may issue at cycle `t`, as a mask."""
+    row, place = sub // SUBCORES_A_ROW, sub % SUBCORES_A_ROW * SLOTS
+    return (mask_of(load(a.wake, row) <= i64(t)) >> place) & ((1 << SLOTS) - 1)
+
+
+@inner(inline="always")
+def next_wake(a, sub):
+    """The first cycle at which one of the sub-core's warps may issue."""
+    row, place = sub // SUBCORES_A_ROW, sub % SUBCORES_A_ROW * SLOTS
+    return least(where(lanes(((1 << SLOTS) - 1) << place), load(a.wake, row), NEVER))
+
+
+@inner(inline="always")
+def choose(a, sub, eligible, round_robin):
+    """Which of the eligible slots issues."""
+    last = a.sc[sub, SC_LAST]
+    if round_robin:
+        later = eligible >> (last + 1) << (last + 1)
+        return lowest_lane(later if later else eligible)
+    if last >= 0 and (eligible >> last) & 1:
+        return last
+    youngest = lowest_lane(eligible)
+    left = eligible & (eligible - 1)
+    while left:
+        slot = lowest_lane(left)
+        left &= left - 1
+        if a.age[sub, slot] > a.age[sub, youngest]:
+            youngest = slot
+    return youngest
+
+
 @inner(forceinline=True)
 def run_sm(a, s, m, t0, t1):
     """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
     cfg, ws, sc, wake = s.cfg, a.ws, a.sc, a.wake
-    subcores, slots, round_robin = cfg[C_SUBCORES], cfg[C_SLOTS], cfg[C_ROUND_ROBIN]
+    subcores = cfg[C_SUBCORES]
     t = max(t0, a.sv[SV_NEXT])
     while t < t1:
         following = t1
@@ -170,18 +208,13 @@ def run_sm(a, s, m, t0, t1):
             if sc[sub, SC_NEXT] > t:
                 following = min(following, sc[sub, SC_NEXT])
                 continue
-            soonest = NEVER
-            chosen = -1
-            best = -1
             eligible = 0
-            last = sc[sub, SC_LAST]
             queue = queue_free(a, s, sub, t)
             loads = max(queue, t if room_for_loads(a, s) else t1)
-            for slot in range(slots):
-                at = wake[sub, slot]
-                if at > t:
-                    soonest = min(soonest, at)
-                    continue
+            awake = awake_slots(a, sub, t)
+            while awake:
+                slot = lowest_lane(awake)
+                awake &= awake - 1
                 need = a.need[sub, slot]
                 if need < 0:
                     w = slot * subcores + sub
@@ -189,16 +222,13 @@ def run_sm(a, s, m, t0, t1):
                         charge(a, s, m, w, sub, slot, t)
                         if ws[w, W_PENDING] > 0:
                             wake[sub, slot] = t1
-                            soonest = min(soonest, t1)
                         else:
                             retire(a, m, w, sub, slot, t)
                         continue
                     until, reason = waits(a, s, m, sub, w, t)
                     if until > t:
-                        until = min(until, t1) if until >= NEVER else until
                         waits_for(a, s, m, w, sub, slot, reason, t)
-                        wake[sub, slot] = until
-                        soonest = min(soonest, until)
+                        wake[sub, slot] = min(until, t1) if until >= NEVER else until
                         continue
                     need = needs(s, ws[w, W_PC])
                     a.need[sub, slot] = need
@@ -211,21 +241,12 @@ def run_sm(a, s, m, t0, t1):
                 if until > t:
                     waits_for(a, s, m, slot * subcores + sub, sub, slot, reason, t)
                     wake[sub, slot] = until
-                    soonest = min(soonest, until)
                     continue
-                eligible += 1
                 waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
-                if round_robin:
-                    rank = slots - (slot - last - 1) % slots
-                elif slot == last:
-                    rank = NEVER
-                else:
-                    rank = a.age[sub, slot]
-                if rank > best:
-                    best = rank
-                    chosen = slot
-            if chosen >= 0:
-                a.sm[ELIGIBLE] += eligible
+                eligible |= 1 << slot
+            if eligible:
+                chosen = choose(a, sub, eligible, cfg[C_ROUND_ROBIN])
+                a.sm[ELIGIBLE] += popcount(eligible)
                 a.sm[ISSUE_ACTIVE] += 1
                 sc[sub, SC_LAST] = chosen
                 charge(a, s, m, chosen * subcores + sub, sub, chosen, t)
@@ -236,8 +257,8 @@ def run_sm(a, s, m, t0, t1):
                 sc[sub, SC_NEXT] = t + 1
                 following = t + 1
             else:
-                sc[sub, SC_NEXT] = soonest
-                following = min(following, soonest)
+                sc[sub, SC_NEXT] = next_wake(a, sub)
+                following = min(following, sc[sub, SC_NEXT])
         t = max(following, t + 1)
     soonest = NEVER
     for sub in range(subcores):
