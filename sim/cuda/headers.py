@@ -9,6 +9,8 @@ _MATH = """#pragma once
 #endif
 """
 
+ALWAYS_INCLUDED = "math.h"  #: as `nvcc` does
+
 #: file name -> text, for the sources' `#include`s
 STANDARD_HEADERS: dict[str, str] = {
     **dict.fromkeys(("assert.h", "cassert", "stdio.h", "cstdio", "stdlib.h", "cstdlib", "string.h", "cstring"), ""),

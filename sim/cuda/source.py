@@ -12,7 +12,7 @@ from typing import Any
 from sim.cuda import tools
 from sim.cuda.cubin import kernels_of
 from sim.cuda.errors import CompileError
-from sim.cuda.headers import STANDARD_HEADERS
+from sim.cuda.headers import ALWAYS_INCLUDED, STANDARD_HEADERS
 from sim.sass import Kernels, NoKernelError, SourceText
 
 
@@ -45,7 +45,7 @@ def compile_cuda(
     tools.check_arch(arch, name)
     tools.nvdisasm()  # before the work of compiling
     folders = [f"-I{folder}" for folder in tools.header_folders()]
-    arguments = [f"--gpu-architecture={arch}", "-lineinfo", *options, *folders]
+    arguments = [f"--gpu-architecture={arch}", "-lineinfo", f"--pre-include={ALWAYS_INCLUDED}", *options, *folders]
     cubin, lowered, log = _compile(nvrtc, text, name, arguments, names)
     if log:
         warnings.warn(log, stacklevel=2)

@@ -134,6 +134,14 @@ def test_warnings_of_the_compiler_are_warnings() -> None:
 
 
 @needs_cuda
+def test_what_nvcc_always_includes_is_there() -> None:
+    program = sim.compile_cuda("__global__ void k(float* x) { x[threadIdx.x] = -INFINITY; }", filename="k.cu")["k"]
+    report = sim.simulate(sim.Launch(program, 1, 32, (sim.zeros(32),)))
+    assert (report.outputs["arg0"] == -np.inf).all()
+    assert {line.file for line in program.source} == {"k.cu"}
+
+
+@needs_cuda
 @pytest.mark.parametrize(
     ("source", "options", "problem"),
     [

@@ -1,0 +1,112 @@
+"""A kernel's source with what each line costs: share of the warps' time, sectors a request, what warps wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.counters import Stall
+from sim.report.formatting import number
+from sim.report.lines import Columns
+from sim.report.stalls import REASONS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from sim.report import Report
+
+BLUE, ORANGE = "#0072B2", "#D55E00"  #: of Okabe and Ito's palette, which stays distinct for colour-blind readers
+INK = "#777777"  #: of what only helps to read
+LINE_INCHES, BARS_INCHES, CHARACTER_INCHES = 0.21, 5.0, 0.079
+NUMBER_CHARACTERS = 5  #: of a line number and the gap after it
+HEADING_LINES = 2.5
+CONFLICTS_AT, SECTORS_AT = 0.84, 1.0  #: right ends of the columns of numbers, of the width of the bars' half
+WASTE = 1.5  #: times the sectors that dense accesses would take
+NAMED = 5  #: percent of the cycles from which a line's stall reason is named
+
+
+def draw_source(report: Report, source: str | None = None, file: str | None = None) -> Figure:
+    """A figure of one source file: its lines, and a bar a line for its share of all warps' cycles.
+
+    `source` is the file's text; without it, only lines that have instructions are shown.
+    `file` chooses a file by the end of its name; without it, the one with the most cycles.
+    The line with the most cycles is orange, as are accesses that take over 1.5 times the sectors
+    of dense ones. A cycle counts for the line whose instruction waits, which may be the one
+    that needs the data, not the one that asked for it.
+    """
+    from matplotlib.figure import Figure
+
+    columns = report.line_columns
+    rows = _rows(report, file)
+    texts = {columns["line"][row]: columns["source"][row] for row in rows}
+    if source is not None:
+        texts = dict(enumerate(source.rstrip("\n").splitlines(), 1))
+    place = {line: k for k, line in enumerate(sorted(texts))}
+    code_inches = CHARACTER_INCHES * (NUMBER_CHARACTERS + max(map(len, texts.values())))
+    size = (code_inches + BARS_INCHES, LINE_INCHES * (len(place) + HEADING_LINES))
+    figure = Figure(figsize=size, layout="constrained")
+    code, bars = figure.subplots(1, 2, sharey=True, width_ratios=(code_inches, BARS_INCHES))
+    for line, k in place.items():
+        code.text(0, k, f"{line:>3}", color=INK, family="monospace", fontsize=9, va="center")
+        at = CHARACTER_INCHES * NUMBER_CHARACTERS
+        code.text(at, k, texts[line], family="monospace", fontsize=9, va="center")
+    whole = sum(columns["warp_cycles"]) or 1
+    share = {row: 100 * columns["warp_cycles"][row] / whole for row in rows}
+    hottest = max(rows, key=lambda row: share[row])
+    for row in rows:
+        if columns["line"][row] in place:
+            _draw_line(bars, columns, row, place[columns["line"][row]], share[row], row == hottest)
+    code.set_xlim(0, code_inches)
+    bars.set_xlim(0, max(2 * share[hottest], 20))  # room for the longest bar's label
+    for axis in (code, bars):
+        axis.set_ylim(len(place) - 0.5, -2)
+        axis.set_axis_off()
+    _headings(code, bars, report, any(columns["bank_conflicts"][row] for row in rows))
+    return figure
+
+
+def _rows(report: Report, file: str | None) -> list[int]:
+    """Rows of the line table that are of one file. Raises `ValueError` for a report without such lines."""
+    columns = report.line_columns
+    cycles: dict[str, int] = {}
+    for name, count in zip(columns["file"], columns["warp_cycles"], strict=True):
+        if name and (file is None or name.endswith(file)):
+            cycles[name] = cycles.get(name, 0) + count
+    if not cycles:
+        of = f" of {file}" if file else ""
+        raise ValueError(f"{report.header.kernel}: the report has no source lines{of}")
+    chosen = max(cycles, key=lambda name: cycles[name])
+    return [row for row, name in enumerate(columns["file"]) if name == chosen]
+
+
+def _draw_line(axis: Axes, columns: Columns, row: int, place: int, share: float, hottest: bool) -> None:
+    """One line's bar and numbers."""
+    color = ORANGE if hottest else BLUE
+    axis.barh(place, share, height=0.7, color=color)
+    label = f" {share:.0f} %" if share >= 1 else ""
+    if columns["top_stall"][row] and share >= NAMED:
+        reason = REASONS[Stall[columns["top_stall"][row].upper()]]
+        label += f"  {reason.label.removeprefix('Stall ')}"
+    axis.text(share, place, label, fontsize=8, va="center", color=color)
+    if columns["sectors"][row]:
+        wasteful = columns["sectors"][row] > WASTE * columns["ideal_sectors"][row] > 0
+        _put(axis, SECTORS_AT, place, f"{columns['sectors_per_request'][row]:.1f}", wasteful)
+    if columns["bank_conflicts"][row]:
+        _put(axis, CONFLICTS_AT, place, number(columns["bank_conflicts"][row]), True)
+
+
+def _put(axis: Axes, at: float, place: float, text: str, strong: bool) -> None:
+    """A cell of a column of numbers; `at` is its right end."""
+    color, weight = (ORANGE, "bold") if strong else (INK, "normal")
+    across = axis.get_yaxis_transform()
+    axis.text(at, place, text, transform=across, fontsize=9, va="center", ha="right", color=color, fontweight=weight)
+
+
+def _headings(code: Axes, bars: Axes, report: Report, conflicts: bool) -> None:
+    header = report.header
+    code.text(0, -1.4, f"{header.kernel} on {header.gpu}", fontsize=10, va="center", fontweight="bold")
+    bars.text(0, -1.4, "share of the warps' cycles, and what they wait for", fontsize=8, va="center", color=INK)
+    across = bars.get_yaxis_transform()
+    columns = {SECTORS_AT: "sectors /\nrequest"} | ({CONFLICTS_AT: "bank\nconflicts"} if conflicts else {})
+    for at, text in columns.items():
+        bars.text(at, -1.4, text, transform=across, fontsize=8, va="center", ha="right", color=INK)
