@@ -1,4 +1,5 @@
-// Fourth microbenchmark: L1 requests of many lines, hits beside misses, shared atomics. One JSON object a line.
+// Fourth microbenchmark: L1 requests of many lines, hits beside misses, shared atomics, constants,
+// and which SM gets which block. One JSON object a line.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
@@ -36,6 +37,17 @@ template<int INC> __global__ void atoms(int ways,int step,int iters,ll*out){ ext
 #pragma unroll
     for(int u=0;u<8;u++) atomicAdd(&h[(a+u*32)&8191],INC); }
   __syncthreads(); ll t1=clock64(); if(threadIdx.x==0) out[0]=t1-t0; if(h[0]==-1) out[1]=1; }
+// A chain of loads from constant memory, step bytes apart: cycles of each. Nothing has read them since the launch.
+__constant__ unsigned table[4096];
+__global__ void constants(int step,ll*out){ unsigned at=0; ll t[34];
+#pragma unroll
+  for(int i=0;i<33;i++){ t[i]=clock64(); unsigned v;
+    asm volatile("{.reg .u64 a,b; mov.u64 a,table; cvt.u64.u32 b,%1; add.u64 a,a,b; ld.const.u32 %0,[a];}":"=r"(v):"r"(at));
+    at=at+v+step; asm volatile(""::"r"(at)); }
+  for(int i=0;i<32;i++) out[i]=t[i+1]-t[i];
+  out[40]=at; }
+// The SM of each block, all resident at once.
+__global__ void place(int*sm){ if(threadIdx.x==0) asm volatile("mov.u32 %0,%%smid;":"=r"(sm[blockIdx.x])); ll t=clock64(); while(clock64()-t<200000); }
 __global__ void fill(ll*r,int n){ for(int i=threadIdx.x;i<n;i+=blockDim.x) r[i]=(i+5)%n; }
 
 int main(){ CK(cudaMalloc(&d_out,sizeof(h_out))); float*buf; CK(cudaMalloc(&buf,256<<20)); CK(cudaMemset(buf,0,256<<20));
@@ -50,4 +62,11 @@ int main(){ CK(cudaMalloc(&d_out,sizeof(h_out))); float*buf; CK(cudaMalloc(&buf,
     for(int r=0;r<2;r++){ atoms<1><<<1,32*w,32768>>>(ways,step,32,d_out); fetch(1); } t[0]=h_out[0]/(32.0*8*w);
     for(int r=0;r<2;r++){ atoms<3><<<1,32*w,32768>>>(ways,step,32,d_out); fetch(1); } t[1]=h_out[0]/(32.0*8*w);
     printf("{\"k\":\"atoms\",\"warps\":%d,\"addresses\":%d,\"step\":%d,\"inc\":%.3f,\"add3\":%.3f}\n",w,ways,step,t[0],t[1]); }
+  for(int cold:{0,1}) for(int step:{4,64,256}) for(int r=0;r<2;r++){ if(cold) CK(cudaMemset(buf,0,256<<20));
+    fill<<<1,32>>>(ring,16); constants<<<1,1>>>(step,d_out); fetch(32); if(!r) continue;
+    printf("{\"k\":\"constant\",\"step\":%d,\"l2\":\"%s\",\"cycles\":[",step,cold?"cold":"warm"); for(int i=0;i<32;i++) printf("%s%lld",i?",":"",h_out[i]); printf("]}\n"); }
+  int*sm; CK(cudaMalloc(&sm,4*2112)); static int at[2112];
+  struct{int grid,threads;} shapes[]={{132,1024},{264,1024},{1056,256},{2112,128}};
+  for(auto q:shapes){ for(int r=0;r<2;r++) place<<<q.grid,q.threads>>>(sm); CK(cudaMemcpy(at,sm,4*q.grid,cudaMemcpyDeviceToHost));
+    printf("{\"k\":\"place\",\"grid\":%d,\"threads\":%d,\"sm\":[",q.grid,q.threads); for(int i=0;i<q.grid;i++) printf("%s%d",i?",":"",at[i]); printf("]}\n"); }
   return 0; }
