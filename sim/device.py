@@ -27,6 +27,7 @@ import simpy
 from sim import engine as engines
 from sim.compilation import ensure_compiled
 from sim.core import layout
+from sim.core.layout import ISSUE_ORDERS
 from sim.counters import LaunchResult, Sm
 from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
 from sim.heap import DeviceArray, Heap, Mark, Outputs
@@ -303,8 +304,11 @@ class Device:
     def _check(self, launch: Launch, order: str, cycle_limit: int) -> Occupancy:
         """The launch's occupancy. Raises `LaunchError` or `ProgramError` for what cannot run."""
         program = launch.program
-        if order not in ("gto", "lrr"):
-            raise LaunchError(f"scheduler={order!r}: use 'gto' (greedy, then youngest) or 'lrr' (loose round robin)")
+        if order not in ISSUE_ORDERS:
+            raise LaunchError(
+                f"scheduler={order!r}: use 'gto' (greedy, then youngest), 'lrr' (loose round robin) "
+                "or 'oldest_block' (oldest block first, its warps in turn)"
+            )
         if not is_integer(cycle_limit) or cycle_limit < 1:
             raise LaunchError(f"cycle_limit={cycle_limit!r}: an integer of at least 1 is needed")
         shared = program.shared_static_bytes + launch.shared_bytes
@@ -340,7 +344,7 @@ class Device:
             bank=bank,
             threads=self._threads,
             pool=self._pool,
-            round_robin=order == "lrr",
+            order=order,
             recording=recording,
             record=record is not None,
             variables_at=variables_at,
@@ -494,7 +498,7 @@ def simulate(
 ) -> Report:
     """Simulate one launch (or replay a `sim.Trace`) on a fresh device and return its report.
 
-    `scheduler` is "gto" or "lrr"; `cycle_limit` ends a kernel that never ends.
+    `scheduler` is "gto", "lrr" or "oldest_block"; `cycle_limit` ends a kernel that never ends.
     """
     from sim.trace import Trace, replay
 

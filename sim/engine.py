@@ -113,7 +113,7 @@ def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int]:
 
 
 def configuration(
-    profile: Profile, launch: Launch, occupancy: Occupancy, *, shared_bytes: int, local_base: int, round_robin: bool
+    profile: Profile, launch: Launch, occupancy: Occupancy, *, shared_bytes: int, local_base: int, order: str
 ) -> npt.NDArray[np.int64]:
     """The scalars of a launch, `cfg[C_COLUMNS]`.
 
@@ -127,7 +127,7 @@ def configuration(
     line = p.icache.line_bytes
     values: dict[int, int] = {
         layout.C_SUBCORES: p.core.subcores,
-        layout.C_ROUND_ROBIN: int(round_robin),
+        layout.C_ISSUE_ORDER: layout.ISSUE_ORDERS.index(order),
         layout.C_REGISTER_ROWS: program.registers + program.uniform_registers,
         layout.C_ROWS: program.rows_per_warp,
         layout.C_SHARED_ROWS: len(program.decoded.shared_rows),
@@ -377,7 +377,7 @@ def make_engine(
     bank: npt.NDArray[np.uint8],
     threads: int = 1,
     pool: ThreadPoolExecutor | None = None,
-    round_robin: bool = False,
+    order: str = "gto",
     recording: Recording | None = None,
     record: bool = False,
     variables_at: int = 0,
@@ -392,9 +392,7 @@ def make_engine(
     sms = profile.gpu.sm_count
     slots = min(occupancy.blocks_per_sm, launch.blocks)
     shared_bytes = -(-(program.shared_static_bytes + launch.shared_bytes) // 16) * 16
-    cfg = configuration(
-        profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, round_robin=round_robin
-    )
+    cfg = configuration(profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, order=order)
     cfg[layout.C_RECORD] = int(record)
     cfg[layout.C_REPLAY] = int(recording is not None)
     others = _other_banks(program, variables_at)

@@ -87,7 +87,7 @@ class Core:
     """Front end of an SM: issue, branches, barriers."""
 
     subcores: Count
-    issue_order: Annotated[Literal["gto", "lrr"], Unit("text")]  # default; a launch may choose the other
+    issue_order: Annotated[Literal["gto", "lrr", "oldest_block"], Unit("text")]  # a launch may choose another
     instruction_buffer_entries: Count  # decoded instructions a warp holds ahead of issue
     branch_latency_cycles: Cycles  # a taken branch issues, then its target at the earliest
     cross_pipe_extra_cycles: CyclesOrZero  # result used by an instruction of another pipe, beyond its latency

@@ -294,7 +294,7 @@ def test_equal_overrides_make_equal_profiles() -> None:
         ({"l2.bytes": "1024"}, "valid integer"),
         ({"l2.bytes": 1000}, "128-byte lines"),
         ({"gpu.clock_mhz": float("inf")}, "finite number"),
-        ({"core.issue_order": "oldest"}, "'gto' or 'lrr'"),
+        ({"core.issue_order": "oldest"}, "'gto', 'lrr' or 'oldest_block'"),
         ({"gpu": 1}, "unknown key 'gpu'"),
         ({"gpu.sm_count": object()}, "plain numbers, texts and lists"),
     ],

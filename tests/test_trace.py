@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.core.layout import GLOBAL_BASE
+from sim.core.layout import GLOBAL_BASE, ISSUE_ORDERS
 from sim.device import Device
 from sim.errors import MisalignedError
 from sim.isa import Compare, Op, Space
@@ -124,7 +124,7 @@ def copied() -> Trace:
 # --- replay
 
 
-@pytest.mark.parametrize("scheduler", ["gto", "lrr"])
+@pytest.mark.parametrize("scheduler", ISSUE_ORDERS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_replay_takes_the_same_cycles_and_counts(kernel, scheduler):
     trace = record(KERNELS[kernel](), gpu="toy", scheduler=scheduler)

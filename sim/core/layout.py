@@ -104,7 +104,7 @@ SC_COLUMNS = 32
     SV_SENT,  # packets of them that the memory system has taken
     SV_FREE_ENTRY,  # head of the free list
     SV_FREE_NODE,
-    SV_AGE,  # next warp age
+    SV_AGE,  # blocks ever started
     SV_LRU,  # L1 use counter
     SV_STRONG,  # strong accesses kept
     SV_STRONG_DONE,
@@ -177,7 +177,7 @@ ER_COLUMNS = 8
 # --- configuration: cfg[C_COLUMNS]
 (
     C_SUBCORES,
-    C_ROUND_ROBIN,
+    C_ISSUE_ORDER,  # position in ISSUE_ORDERS
     C_REGISTER_ROWS,  # rows a warp: R registers and uniform registers
     C_ROWS,  # with scratch
     C_SHARED_ROWS,
@@ -244,6 +244,8 @@ ER_COLUMNS = 8
 ) = range(65)
 C_COLUMNS = 65
 
+ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
+
 # --- timing classes: tc[classes, TC_COLUMNS]
 TC_PIPE, TC_ALTERNATE, TC_LATENCY, TC_INTERVAL, TC_REASON = range(5)  # TC_INTERVAL in ticks
 TC_COLUMNS = 5
@@ -302,7 +304,11 @@ SM_RECORD = np.dtype(
         ("wake", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # cycle of a warp slot's next look
         ("need", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # `sm.needs` of its instruction, or NOT_READY
         ("why", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # stall reason of its cycles since W_SINCE
-        ("age", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # order of launch: larger is younger
+        (
+            "age",
+            np.int64,
+            (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES),
+        ),  # `sm.BLOCK_AGES` a block in order of launch
         ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
         ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS + FOREIGN_SLOTS)),  # lanes a convergence barrier waits for
         ("foreign", np.int64, (MAX_WARPS, FOREIGN_SLOTS)),  # number of the convergence barrier in a further slot

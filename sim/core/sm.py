@@ -3,7 +3,8 @@
 Order inside a cycle, which is also the tie rule: sub-cores 0 to 3, each with its
 warp slots in ascending order. Greedy-then-youngest issues the warp that issued
 last if it can issue, else the eligible warp that was launched last; loose round
-robin issues the next eligible slot after the last one.
+robin issues the next eligible slot after the last one, oldest block first does so
+among the warps of the block that was launched first.
 
 A warp that cannot issue sleeps until the first cycle at which that may change.
 The cycles from W_SINCE on belong to the reason it waits for and are charged when
@@ -30,11 +31,11 @@ from sim.core.layout import (
     BR_COLUMNS,
     C_GRID_X,
     C_GRID_Y,
+    C_ISSUE_ORDER,
     C_LOAD_RESERVE,
     C_QUEUE,
     C_REGISTER_ROWS,
     C_REPLAY,
-    C_ROUND_ROBIN,
     C_SHARED_BYTES,
     C_SUBCORES,
     C_THREADS,
@@ -42,6 +43,7 @@ from sim.core.layout import (
     DRAINING,
     ER_CODE,
     FOREIGN_SLOTS,
+    ISSUE_ORDERS,
     MAX_GROUPS,
     MAX_NODES,
     MAX_STRONG,
@@ -87,6 +89,8 @@ from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, 
 
 SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
 SUBCORES_A_ROW = WARP_SIZE // SLOTS  #: `wake` of so many sub-cores fills a row of lanes
+BLOCK_AGES = MAX_WARPS  #: ages that the warps of one block take
+GTO, OLDEST_BLOCK = ISSUE_ORDERS.index("gto"), ISSUE_ORDERS.index("oldest_block")
 NOT_SELECTED = int(Stall.NOT_SELECTED)
 MATH_PIPE_THROTTLE = int(Stall.MATH_PIPE_THROTTLE)
 MIO_THROTTLE = int(Stall.MIO_THROTTLE)
@@ -178,22 +182,35 @@ def next_wake(a, sub):
 
 
 @inner(inline="always")
-def choose(a, sub, eligible, round_robin):
+def choose(a, sub, eligible, order):
     """Which of the eligible slots issues."""
     last = a.sc[sub, SC_LAST]
-    if round_robin:
-        later = eligible >> (last + 1) << (last + 1)
-        return lowest_lane(later if later else eligible)
-    if last >= 0 and (eligible >> last) & 1:
-        return last
-    youngest = lowest_lane(eligible)
-    left = eligible & (eligible - 1)
-    while left:
-        slot = lowest_lane(left)
-        left &= left - 1
-        if a.age[sub, slot] > a.age[sub, youngest]:
-            youngest = slot
-    return youngest
+    if order == GTO:
+        if last >= 0 and (eligible >> last) & 1:
+            return last
+        youngest = lowest_lane(eligible)
+        left = eligible & (eligible - 1)
+        while left:
+            slot = lowest_lane(left)
+            left &= left - 1
+            if a.age[sub, slot] > a.age[sub, youngest]:
+                youngest = slot
+        return youngest
+    candidates = eligible
+    if order == OLDEST_BLOCK and eligible & (eligible - 1):
+        oldest = NEVER
+        left = eligible
+        while left:
+            slot = lowest_lane(left)
+            left &= left - 1
+            block = a.age[sub, slot] // BLOCK_AGES
+            if block < oldest:
+                oldest = block
+                candidates = 0
+            if block == oldest:
+                candidates |= 1 << slot
+    later = candidates >> (last + 1) << (last + 1)
+    return lowest_lane(later if later else candidates)
 
 
 @inner(forceinline=True)
@@ -245,7 +262,7 @@ def run_sm(a, s, m, t0, t1):
                 waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
                 eligible |= 1 << slot
             if eligible:
-                chosen = choose(a, sub, eligible, cfg[C_ROUND_ROBIN])
+                chosen = choose(a, sub, eligible, cfg[C_ISSUE_ORDER])
                 a.sm[ELIGIBLE] += popcount(eligible)
                 a.sm[ISSUE_ACTIVE] += 1
                 sc[sub, SC_LAST] = chosen
@@ -333,9 +350,9 @@ def start_block(a, s, m, b, block, t):
         a.wake[sub, slot] = t
         a.need[sub, slot] = NOT_READY
         a.why[sub, slot] = 0
-        a.age[sub, slot] = a.sv[SV_AGE]
-        a.sv[SV_AGE] += 1
+        a.age[sub, slot] = a.sv[SV_AGE] * BLOCK_AGES + i
         if a.sc[sub, SC_LAST] == slot:
             a.sc[sub, SC_LAST] = -1
         a.sc[sub, SC_NEXT] = min(a.sc[sub, SC_NEXT], t)
         a.sv[SV_NEXT] = min(a.sv[SV_NEXT], t)
+    a.sv[SV_AGE] += 1

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.core.layout import ISSUE_ORDERS
 from sim.counters import Inst, LaunchResult, Sm, Stall
 from sim.isa import Compare, Op, Space, TimingClass
 from sim.program import Imm, Instruction, Program, Reg
@@ -160,6 +161,15 @@ def test_loose_round_robin_takes_turns():
     assert issues == [0, 4, 8] * 5
 
 
+def test_oldest_block_first_lets_the_warps_of_one_block_take_turns():
+    rows: list[Any] = []
+    body = [*[ffma(2 + k, 1) for k in range(4)], EXIT]
+    launch(body, 32 * 12, grid=4, gpu="toy", scheduler="oldest_block", record=rows)
+    issues = [(int(b), int(w)) for table, _ in rows for b, w in table[:, :2] if w % 4 == 0 and b % 2 == 0]
+    of_a_block = [0, 4, 8] * 5
+    assert issues == [(0, w) for w in of_a_block] + [(2, w) for w in of_a_block]
+
+
 def test_warps_that_could_issue_but_were_not_chosen_are_not_selected():
     result = launch([*[ffma(2 + k, 1) for k in range(4)], EXIT], 32 * 12, gpu="toy", scheduler="lrr")
     reasons = stalls(result)
@@ -168,7 +178,7 @@ def test_warps_that_could_issue_but_were_not_chosen_are_not_selected():
 
 def test_the_profile_says_who_issues():
     body = [*[ffma(2 + k, 1) for k in range(4)], EXIT]
-    for order in ("gto", "lrr"):
+    for order in ISSUE_ORDERS:
         profile = small("toy", core__issue_order=order)
         assert (
             launch(body, 32 * 8, gpu=profile).stall.tolist()
