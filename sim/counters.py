@@ -101,6 +101,14 @@ class Mem(IntEnum):
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """What of a sampled launch was executed, and how equal its blocks were."""
+
+    blocks: int  #: executed
+    block_time_spread: float  #: standard deviation over mean, of the executed blocks' times
+
+
+@dataclass(frozen=True)
 class LaunchResult:
     """Everything counted in one launch; a Report is made of it and needs no SM."""
 
@@ -119,3 +127,4 @@ class LaunchResult:
     blocks: npt.NDArray[np.int64]  #: `[blocks, 3]`: SM, first cycle, last cycle + 1
     scheduler: str = "gto"
     notes: tuple[str, ...] = field(default=())  #: what a reader must know: sampled, racing stores, ...
+    sampling: Sampling | None = None  #: None: every block was executed

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -39,6 +40,7 @@ from sim.profile import Profile, load_profile
 from sim.program import Program
 from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
 from sim.report import Report
+from sim.sampling import DETAILS, Sampler
 
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
 #: constant bank 0: bases of generic addresses; top of the stack; number of SMs
@@ -110,6 +112,7 @@ class Device:
         self._threads = min(threads, self.profile.gpu.sm_count)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self._running: tuple[Launch, Mark] | None = None
+        self._sampler: Sampler | None = None
         self._in_core = self._stop_asked = False
         self._failure: Exception | None = None
         self._default = Stream(self)
@@ -171,7 +174,7 @@ class Device:
 
         Either a ready `Launch`, or a program with grid, block and arguments (device
         arrays, NumPy arrays, which are copied to the device, and scalars). Options:
-        `flush`, `scheduler`, `cycle_limit`, as in `sim.simulate`.
+        `flush`, `scheduler`, `cycle_limit`, `detail`, as in `sim.simulate`.
 
         Raises `LaunchError` for what a GPU would refuse, `KernelError` (from
         `sim.errors`) for what ends a running kernel.
@@ -265,6 +268,7 @@ class Device:
         flush: bool = False,
         scheduler: str | None = None,
         cycle_limit: int = DEFAULT_CYCLE_LIMIT,
+        detail: str = "auto",
         record: list[Any] | None = None,
         recording: engines.Recording | None = None,
     ) -> Process:
@@ -278,12 +282,14 @@ class Device:
         try:
             order = scheduler or self.profile.core.issue_order
             fit = self._check(launch, order, cycle_limit)
+            detail = checked_detail(detail, record is not None)
             if flush:
                 self.flush()
             ensure_compiled()
             arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
             engine = self._engine(launch, fit, bank, order, record, recording, variables_at)
             begin = int(self.env.now)
+            self._sampler = None if detail == "full" else Sampler(engine, detail)
             try:
                 yield from self._run(engine, arrays, cycle_limit)
             except Exception:
@@ -299,7 +305,8 @@ class Device:
             record.extend(engine.records)
         self._running, self.last_error = None, None
         result = self._result(engine, begin, end, order)
-        return Report(result, self.profile, fit, outputs=Outputs(arrays), launch=launch)
+        outputs = Outputs(arrays, sampled=result.sampling is not None)
+        return Report(result, self.profile, fit, outputs=outputs, launch=launch)
 
     def _check(self, launch: Launch, order: str, cycle_limit: int) -> Occupancy:
         """The launch's occupancy. Raises `LaunchError` or `ProgramError` for what cannot run."""
@@ -363,41 +370,50 @@ class Device:
             following = self._step(engine, now, now + step)
             if engine.error is not None:
                 raise error_of(engine, lambda address: place_of(arrays, address))
+            if self._sampler is not None:
+                self._sampler.after_step(now + step)
             if engine.ended:
                 break
             if following >= layout.NEVER:
                 raise deadlock_error(engine)
-            if following - begin > cycle_limit:
+            if following + self._skipped_cycles - begin > cycle_limit:
                 raise no_end_error(engine, cycle_limit)
             yield self.env.timeout(following - now)
             now = following
         end = max(int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles, engine.answered)
         self.memory.end_launch()
-        yield self.env.timeout(max(0, end - int(self.env.now)))
+        self.memory.skip(self._skipped_cycles)
+        yield self.env.timeout(max(0, end - int(self.env.now)) + self._skipped_cycles)
+
+    @property
+    def _skipped_cycles(self) -> int:
+        """Time of the running launch's blocks that were not executed."""
+        return self._sampler.cycles if self._sampler is not None else 0
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:
         launch = engine.launch
-        per_sm = np.array(engine.arrays.sm)
-        per_sm[:, Sm.L1_DATA :] //= layout.TICK
-        blocks = engine.blocks.copy()
-        blocks[:, 1:] -= begin
-        per_sm[:, Sm.ACTIVE] = active_cycles(blocks, len(per_sm))
-        return LaunchResult(
+        result = LaunchResult(
             program=launch.program,
             gpu=self.profile.name,
             grid=launch.grid,
             block=launch.block,
             shared_dynamic_bytes=launch.shared_bytes,
             cycles=end - begin,
-            launch_cycles=int(blocks[:, 1].min()) + self.profile.launch.drain_cycles,
+            launch_cycles=0,
             inst=engine.shared.inst.sum(axis=0),
             stall=engine.shared.stall.sum(axis=0),
-            sm=per_sm,
+            sm=np.array(engine.arrays.sm),
             mem=self.memory.counts(),
             dram_channel_busy=self.memory.channel_busy(),
-            blocks=blocks,
+            blocks=engine.blocks.copy(),
             scheduler=order,
         )
+        if self._sampler is not None:
+            result = self._sampler.complete(result)
+        result.blocks[:, 1:] -= begin
+        result.sm[:, Sm.L1_DATA :] //= layout.TICK
+        result.sm[:, Sm.ACTIVE] = active_cycles(result.blocks, len(result.sm))
+        return replace(result, launch_cycles=int(result.blocks[:, 1].min()) + self.profile.launch.drain_cycles)
 
     def _bind(self, launch: Launch) -> tuple[dict[str, DeviceArray], npt.NDArray[np.uint8]]:
         """Put array arguments on the device; returns them by name, and constant bank 0."""
@@ -463,6 +479,15 @@ class Device:
         return self.heap.local_memory(self.profile.gpu.sm_count * layout.MAX_WARPS * WARP_SIZE * program.local_bytes)
 
 
+def checked_detail(detail: str, recorded: bool) -> str:
+    """How much of a launch is executed. Raises `LaunchError` for an unknown word, and for a trace of a part."""
+    if detail not in DETAILS:
+        raise LaunchError(f"detail={detail!r}: use {', '.join(map(repr, DETAILS))}")
+    if recorded and detail == "sampled":
+        raise LaunchError("a trace holds every instruction: record it with detail='full' (or 'auto', the default)")
+    return "full" if recorded else detail
+
+
 def active_cycles(blocks: npt.NDArray[np.int64], sms: int) -> npt.NDArray[np.int64]:
     """Cycles in which each of `sms` SMs held a block; `blocks` as in `LaunchResult`."""
     sm, start, end = blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))].T
@@ -495,17 +520,21 @@ def simulate(
     flush: bool = True,
     scheduler: str | None = None,
     cycle_limit: int = DEFAULT_CYCLE_LIMIT,
+    detail: str = "auto",
 ) -> Report:
     """Simulate one launch (or replay a `sim.Trace`) on a fresh device and return its report.
 
     `scheduler` is "gto", "lrr" or "oldest_block"; `cycle_limit` ends a kernel that never ends.
+    `detail` is "full": every block is executed; "sampled": once blocks end at a steady
+    rate, most of the others are not, and the report says so (docs/model/sampling.md); or
+    "auto": sampled from 50 million warp instructions on.
     """
     from sim.trace import Trace, replay
 
     device = Device(gpu, threads=threads)
     if isinstance(work, Trace):
-        return replay(work, device, scheduler=scheduler, cycle_limit=cycle_limit)
-    return device.launch(work, flush=flush, scheduler=scheduler, cycle_limit=cycle_limit)
+        return replay(work, device, scheduler=scheduler, cycle_limit=cycle_limit, detail=detail)
+    return device.launch(work, flush=flush, scheduler=scheduler, cycle_limit=cycle_limit, detail=detail)
 
 
 __all__ = ["Device", "DeviceArray", "Dim3", "Outputs", "Stream", "simulate"]

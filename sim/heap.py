@@ -140,10 +140,12 @@ class Outputs(Mapping[str, npt.NDArray[Any]]):
     """The array arguments of a launch as the kernel left them, by parameter name.
 
     They are copied when read, or when a later launch or `DeviceArray.set` may change them.
+    Those of a sampled launch cannot be read: blocks that were not executed wrote nothing.
     """
 
-    def __init__(self, arrays: Mapping[str, DeviceArray]) -> None:
+    def __init__(self, arrays: Mapping[str, DeviceArray], *, sampled: bool = False) -> None:
         self._arrays = dict(arrays)
+        self._sampled = sampled
         self._kept: dict[str, npt.NDArray[Any]] = {}
         for array in self._arrays.values():
             array._readers = [reader for reader in array._readers if reader() is not None]
@@ -160,6 +162,11 @@ class Outputs(Mapping[str, npt.NDArray[Any]]):
                 self._kept[name] = own.numpy()
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if self._sampled and name in self._arrays:
+            raise LaunchError(
+                f"{name} is not what the kernel computes: the launch was sampled, and most blocks were not executed; "
+                "simulate it with detail='full' to read or check its results"
+            )
         kept = self._kept.get(name)
         return self._arrays[name].numpy() if kept is None else kept.copy()
 

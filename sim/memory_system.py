@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from sim.core import memory_state as columns
+from sim.core.address_map import MEMORY_BITS
 from sim.core.layout import Requests as Packets
 from sim.core.memory import weave
 from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
@@ -47,6 +48,26 @@ class MemorySystem:
     def flush(self) -> None:
         """Write back and empty the caches, uncounted."""
         flush(self.state)
+
+    @property
+    def lines(self) -> int:
+        """Lines in L2, copies among them."""
+        return int((self.state.sets >= 0).sum())
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Numbers of lines at which L2 begins to behave otherwise: to clean old lines, and to replace lines."""
+        rows, ways = self.state.sets.shape
+        return rows * self.config.dirty_ways, rows * ways
+
+    def age(self, lines: int) -> None:
+        """Fill L2 by `lines` more, as blocks that were skipped would have; see `age`."""
+        age(self.state, self.config, lines)
+
+    def skip(self, cycles: int) -> None:
+        """Let `cycles` pass in which nothing is simulated: refreshes that fell due in them are done."""
+        interval = self.config.refresh_interval
+        self.state.channels[:, columns.D_REFRESH] += cycles * TICK // interval * interval
 
     def begin_launch(self) -> None:
         """Count from zero; caches, queues and clocks stay."""
@@ -229,6 +250,36 @@ def flush(mem: MemoryState) -> None:
         table[:, :, line] = -1
         table[:, :, owner] = -1
     empty_write_queues(mem)
+
+
+AGED = 3 << (MEMORY_BITS - 2)  #: turns a line's number into one of an address that no array has, of the same partition
+
+
+def age(mem: MemoryState, cfg: MemoryConfig, lines: int) -> None:
+    """Put `lines` more lines into L2, older than those that are there and in the same mix.
+
+    A set gets as many times its own lines as L2 as a whole does. They are never found,
+    but are written back, cleaned and replaced as lines of the skipped blocks would be;
+    what lies as deep as lines are cleaned is clean. Sets that fill up hold no copies of
+    the other partition's lines any more, which are the first to go.
+    """
+    sets = mem.sets
+    ways = sets.shape[1]
+    held = (sets >= 0).sum(axis=1)
+    total = int(held.sum())
+    if lines <= 0 or not total:
+        return
+    deep = held + held * lines // total
+    gone = (deep >= ways)[:, None] & (sets >= 0) & ((sets & columns.COPY) != 0)
+    sets[gone] = -1
+    order = np.argsort(sets < 0, axis=1, kind="stable")
+    sets[:] = np.take_along_axis(sets, order, axis=1)
+    held = (sets >= 0).sum(axis=1)
+    for way in range(1, ways):
+        rows = np.flatnonzero((held > 0) & (held <= way) & (way < deep))
+        clean = (columns.BYTES if way >= cfg.partial_ways else 0) | (columns.DIRTY if way >= cfg.dirty_ways else 0)
+        word = sets[rows, way % held[rows]]
+        sets[rows, way] = (word ^ (AGED << columns.STATE_BITS)) & ~clean
 
 
 def empty_write_queues(mem: MemoryState) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 from sim.launch import Launch, is_integer
 from sim.profile import Profile, load_profile, names
 from sim.report.metrics import TABLE, unknown_metric
+from sim.sampling import DETAILS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,7 @@ class Point:
     gpu: str  #: profile name or file
     overrides: tuple[tuple[str, Any], ...]
     metrics: tuple[str, ...]
+    detail: str
     key: str  #: equal for equal inputs and sources
 
     def profile(self) -> Profile:
@@ -75,6 +77,7 @@ def sweep(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     reads: Sequence[str | os.PathLike[str]] = (),
+    detail: str = "auto",
 ) -> pd.DataFrame:
     """Simulate `workload(**params)` for every combination in `grid`, on every GPU.
 
@@ -90,12 +93,15 @@ def sweep(
     as a line of JSON, and a later sweep takes from it what it already has; failed
     points are tried again. A point is valid for one state of the sources, and of the
     files that the workload `reads`.
+    `detail` is as in `sim.simulate`.
 
     Raises `SweepError` for an empty grid, parameters that the workload does not take, unknown metrics,
     `ProfileError` for an unknown GPU, `SweepStopped` on Ctrl-C.
     """
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    points = _points(workload, grid, gpu, metrics, reads)
+    if detail not in DETAILS:
+        raise SweepError(f"detail={detail!r}: use {', '.join(map(repr, DETAILS))}")
+    points = _points(workload, grid, gpu, metrics, reads, detail)
     done = _load(store)
     rows = {point.key: done[point.key] for point in points if point.key in done}
     todo = [point for point in points if point.key not in rows]
@@ -134,6 +140,7 @@ def _points(
     gpu: Gpu | Sequence[Gpu],
     metrics: tuple[str, ...],
     reads: Sequence[str | os.PathLike[str]] = (),
+    detail: str = "auto",
 ) -> list[Point]:
     """Every combination, with its key; unusable input is refused before anything runs."""
     if not callable(workload):
@@ -154,8 +161,8 @@ def _points(
     for name, overrides, digest in described:
         for values in itertools.product(*axes.values()):
             params = dict(zip(axes, values, strict=True))
-            key = _digest([_qualified_name(workload), repr(sorted(params.items())), digest, code, *metrics])
-            points.append(Point(workload, params, name, overrides, metrics, key))
+            key = _digest([_qualified_name(workload), repr(sorted(params.items())), digest, code, detail, *metrics])
+            points.append(Point(workload, params, name, overrides, metrics, detail, key))
     return points
 
 
@@ -300,7 +307,7 @@ def run_point(point: Point) -> dict[str, Any]:
         from sim.device import simulate
 
         launch = point.workload(**point.params)
-        report = simulate(launch, gpu=point.profile())
+        report = simulate(launch, gpu=point.profile(), detail=point.detail)
         row |= {
             "gpu": point.profile().label,
             "cycles": report.cycles,

@@ -85,6 +85,9 @@ def run(
     gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = "h200",
     json: Annotated[Path | None, typer.Option(help="Also write the report as JSON to this file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare the workload's result with NumPy's.")] = False,
+    detail: Annotated[
+        str, typer.Option(help="auto, full, or sampled: skip blocks once their rate is steady.")
+    ] = "auto",
     list_: Annotated[bool, typer.Option("--list", help="List the workloads and their parameters.")] = False,
     kernel: Annotated[str, typer.Option(help="Kernel of the file, such as saxpy or 'mm<32>'.")] = "",
     grid: Annotated[str, typer.Option(help="Blocks, such as 4096 or 64x64.")] = "",
@@ -110,11 +113,17 @@ def run(
 
     CUDA C++ needs no GPU, but the extra: pip install 'tailwave[cuda]'.
     """
+    from sim.sampling import DETAILS
+
     options = [f"-D{d}" for d in define or []] + [f"-I{i}" for i in include or []] + (option or [])
     given = KernelOptions(kernel, grid, block, tuple(arg or ()), shared, arch, tuple(options))
     if list_ or not workload:
         typer.echo(list_workloads())
         return
+    if detail not in DETAILS:
+        raise typer.BadParameter(f"--detail {detail}: use {', '.join(DETAILS)}")
+    if check and detail == "sampled":
+        raise typer.BadParameter("--check needs every block's result: use --detail full")
     if json is not None:
         check_place(json)
     if is_kernel_file(workload):
@@ -125,7 +134,7 @@ def run(
         if given != KernelOptions():
             raise typer.BadParameter(f"{workload}: launch options are for kernels of a .cu, .cubin or .sass file")
         launch = workload_launch(workload, settings or [])
-    show(launch, gpu, json, check)
+    show(launch, gpu, json, check, detail)
 
 
 def workload_launch(name: str, settings: list[str]) -> Launch:
@@ -142,11 +151,11 @@ def workload_launch(name: str, settings: list[str]) -> Launch:
         raise typer.BadParameter(f"{name}: {error}") from None
 
 
-def show(launch: Launch, gpu: str, json: Path | None, check: bool) -> None:
+def show(launch: Launch, gpu: str, json: Path | None, check: bool, detail: str) -> None:
     """Simulate, print the page, write the file, compare."""
     from sim.device import simulate
 
-    report = simulate(launch, gpu=gpu)
+    report = simulate(launch, gpu=gpu, detail="full" if check else detail)
     typer.echo(str(report))
     if json is not None:
         report.to_json(json)

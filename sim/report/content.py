@@ -15,6 +15,7 @@ from sim.occupancy import Occupancy
 from sim.profile import Profile
 from sim.report.advice import advise
 from sim.report.counts import Counts
+from sim.report.formatting import percent_text
 from sim.report.lines import Columns, instruction_columns, line_columns
 from sim.report.metric import Value
 from sim.report.metrics import METRICS
@@ -73,10 +74,20 @@ def content_of(
         gpu=profile.gpu.name,
         compute_capability=profile.gpu.compute_capability,
         scheduler=result.scheduler,
-        notes=tuple(result.notes),
+        notes=(*_sampled(counts), *result.notes),
     )
     advice = advise(values, line_columns(instructions), instructions)
     return Content(header, values, instructions, result.blocks, judge(values), advice)
+
+
+def _sampled(c: Counts) -> tuple[str, ...]:
+    """What a reader must know of a launch of which not all was executed."""
+    if c.result.sampling is None:
+        return ()
+    return (
+        f"Sampled: {percent_text(100 * c.executed_blocks / c.blocks)} of blocks ran, "
+        f"block time spread {percent_text(100 * c.block_time_spread)}",
+    )
 
 
 def _plain(value: Any) -> Value:

@@ -101,6 +101,19 @@ class Counts:
         return x * y * z
 
     @property
+    def executed_blocks(self) -> int:
+        """Blocks that were executed: all, but for a sampled launch."""
+        return self.blocks if self.result.sampling is None else self.result.sampling.blocks
+
+    @property
+    def block_time_spread(self) -> float:
+        """Standard deviation over mean of the executed blocks' times."""
+        if self.result.sampling is not None:
+            return self.result.sampling.block_time_spread
+        times = self.result.blocks[:, 2] - self.result.blocks[:, 1]
+        return float(times.std() / times.mean()) if len(times) else 0.0
+
+    @property
     def threads_per_block(self) -> int:
         """Threads of a block."""
         x, y, z = self.result.block
