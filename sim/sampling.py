@@ -203,18 +203,17 @@ class Sampler:
         self._first, self._before = int(state[layout.D_NEXT]), window
         per_block = window.last.executed / window.last.ended
         growth = (window.last.lines - window.first.lines) / max(window.executed, 1) * per_block
-        self._unchanged = min(self.skipped, self._until_change(window, growth))
-        self.engine.memory.age(round(growth * self.skipped))
+        busy = (window.last.channel_busy - window.first.channel_busy).sum()
+        if growth > 0 and busy >= BUSY_DRAM * len(window.last.channel_busy) * window.cycles:
+            self._unchanged = min(self.skipped, self._until_change(window, growth))
+            self.engine.memory.age(round(growth * self.skipped))
         state[layout.D_NEXT] += self.skipped
         state[layout.D_ENDED] += self.skipped
         self._settle = window.last.ended + (self.wave if self.waves >= LONG else 0)
         self._snapshots.clear()
 
     def _until_change(self, window: Window, growth: float) -> int:
-        """Blocks until L2 is as full as changes its behaviour, where that matters; 0: it does not change."""
-        busy = (window.last.channel_busy - window.first.channel_busy).sum()
-        if growth <= 0 or busy < BUSY_DRAM * len(window.last.channel_busy) * window.cycles:
-            return 0
+        """Blocks until L2 is as full as changes its behaviour; 0: it does not change any more."""
         room = [full - window.last.lines for full in self.engine.memory.changes if full > window.last.lines]
         return int(room[0] / growth) if room else 0
 
