@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+from sim.compilation import ensure_compiled
+
 # A run in the background of a script ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """The core is compiled before the first test, which would otherwise take that long and print the notice."""
+    ensure_compiled()

@@ -176,6 +176,7 @@ def test_shared_atomics_take_a_pass_a_lane_of_the_busiest_bank(spots, mask):
 
 
 @given(masks)
+@settings(deadline=None)
 def test_bits_of_masks(mask):
     assert popcount(mask) == mask.bit_count()
     assert lowest_lane(mask) == (mask & -mask).bit_length() - 1
