@@ -93,7 +93,8 @@ def sawtooth(
     if fresh:
         store.unlink(missing_ok=True)
     try:
-        frame = sweep(gemm, {"n": chosen, "tile": [shape], "dtype": [dtype]}, gpu, processes=processes, store=store)
+        grid = {"n": chosen, "tile": [shape], "dtype": [dtype]}
+        frame = sweep(gemm, grid, gpu, processes=processes, store=store, detail="full")
     except SweepStopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
