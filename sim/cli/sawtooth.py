@@ -93,7 +93,7 @@ def sawtooth(
     if fresh:
         store.unlink(missing_ok=True)
     try:
-        grid = {"n": chosen, "tile": [shape], "dtype": [dtype]}
+        grid: dict[str, list[Any]] = {"n": chosen, "tile": [shape], "dtype": [dtype]}
         frame = sweep(gemm, grid, gpu, processes=processes, store=store, detail="full")
     except SweepStopped as stopped:
         typer.echo(str(stopped), err=True)
