@@ -104,6 +104,24 @@ def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
     return lines
 
 
+def fill_turns(profile: Profile, blocks: int, slots: int) -> npt.NDArray[np.int64]:
+    """[sm, slot]: the place of each slot in the order in which a launch first fills them.
+
+    SM after SM, slot after slot. Of the blocks that go to all SMs alike, the first `launch.ahead_sms` SMs take theirs
+    in turns of their own: one whenever the others have got `launch.ahead_blocks`.
+    """
+    sms, ahead, between = profile.gpu.sm_count, profile.launch.ahead_sms, profile.launch.ahead_blocks
+    turns = np.arange(sms * slots, dtype=np.int64).reshape(slots, sms).T
+    alike = min(blocks // sms, slots)
+    if alike > 1 and ahead < sms:
+        others = np.arange((sms - ahead) * alike).reshape(alike, sms - ahead).T
+        taken = (others // between + 1).clip(max=alike)  # turns that the SMs ahead had before
+        early = np.arange(alike) * (between + ahead) + np.arange(ahead)[:, None]
+        order = np.vstack([early, others + taken * ahead]).reshape(-1).argsort()
+        turns[:, :alike] = order.argsort().reshape(sms, alike)
+    return turns
+
+
 def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int]:
     """(sets, ways) of the L1 that a shared-memory carve-out leaves."""
     size = profile.core.unified_l1_kib * 1024 - max(carveout_bytes, profile.l1.reserved_kib * 1024)
@@ -163,7 +181,7 @@ def configuration(
         layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
         layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
         layout.C_CODE_L1_MISS: p.icache.l1_miss_cycles,
-        layout.C_CONSTANT_MISS: p.constant.miss_cycles + p.constant.memory_cycles,
+        layout.C_CONSTANT_MISS: p.constant.miss_cycles,
         layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
         layout.C_CODE_SHIFT: max(line // INSTRUCTION_BYTES, 1).bit_length() - 1,
         layout.C_ENTRIES: p.lsu.max_outstanding_requests,
@@ -273,7 +291,9 @@ class Engine:
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
-        self.dispatch.free[:] = now
+        turns = fill_turns(self.profile, self.launch.blocks, self.dispatch.free.shape[1])
+        self.dispatch.free[:] = now + turns - turns.size  # the order alone counts: the clock of the fill begins now
+        self.dispatch.state[layout.D_FILL_CLOCK] = now * layout.TICK
         chip.assign(self.arrays, self.shared, self.dispatch, now)
 
     def step(self, t0: int, t1: int) -> int:

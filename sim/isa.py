@@ -188,6 +188,7 @@ FLAG_CONSTANT_OPERAND = 32  # reads the constant bank as an operand
 FLAG_FTZ = 64
 FLAG_ZERO_FILL = 128  # LDGSTS: lanes whose source-size predicate PA is false write zeros
 SCALE_SHIFT = 8  # three bits of a memory instruction's FLAGS: its address takes a << these
+FLAG_COUNT = 2048  # shared atomic that counts lanes (.POPC.INC): those of one address go as one
 
 
 class TimingClass(IntEnum):

@@ -200,8 +200,8 @@ class Constant:
     line_bytes: Bytes
     l0_bytes: Bytes  # operands of fixed-latency instructions
     l1_bytes: Bytes
-    miss_cycles: Cycles  # operand that misses in L0
-    memory_cycles: Cycles  # that misses in L1 too
+    miss_cycles: Cycles  # a line from the second level, where a launch leaves bank 0
+    memory_cycles: Cycles  # a line that is not there; of no kernel's own bank
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +268,8 @@ class LaunchCosts:
 
     blocks_per_cycle: PerCycle  # whole device, blocks that take the place of finished ones
     fill_blocks_per_cycle: PerCycle  # whole device, blocks that find an empty SM
+    ahead_sms: CountOrZero  # SMs that a launch fills earlier than the others
+    ahead_blocks: Count  # that the others get between two blocks of such an SM
     block_start_cycles: CyclesOrZero  # block assigned, then its first warp may issue
     block_end_cycles: CyclesOrZero  # last warp exited, then its resources are free
     launch_cycles: CyclesOrZero  # kernel starts to count, then the first block is assigned

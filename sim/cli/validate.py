@@ -131,4 +131,7 @@ def show(lines: list[Summary]) -> None:
             f"{line.worst:+.1%}",
             line.worst_launch,
         )
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 120
+    console.print(table)

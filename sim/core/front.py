@@ -63,7 +63,7 @@ LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
 COL_OP, COL_WAIT, COL_X, COL_D, COL_ND = int(Col.OP), int(Col.WAIT), int(Col.X), int(Col.D), int(Col.ND)
 COL_CLASS = int(Col.CLASS)
-OP_DEPBAR = int(Op.DEPBAR)
+OP_DEPBAR, OP_LD = int(Op.DEPBAR), int(Op.LD)
 
 
 @inner(inline="always")
@@ -120,7 +120,7 @@ def fetch(a, s, m, sub, line, t):
 
 @inner(inline="always")
 def constant(a, s, m, line, t):
-    """When constant line `line` is in the SM's constant cache; the launch has left it in L2."""
+    """When constant line `line` is in the first constant cache; the launch has left it in the SM's second."""
     if a.constant[line] == 0:
         a.constant[line] = t + s.cfg[C_CONSTANT_MISS]
     return a.constant[line]
@@ -190,7 +190,7 @@ def waits(a, s, m, sub, w, t):
         ws[w, W_FETCHED] = fetch(a, s, m, sub, line, t)
     if ws[w, W_FETCHED] > t:
         return ws[w, W_FETCHED], NO_INSTRUCTION
-    if s.constant_line[pc] >= 0:
+    if s.constant_line[pc] >= 0 and s.code[pc, COL_OP] != OP_LD:
         when = constant(a, s, m, s.constant_line[pc], t)
         if when > t:
             return when, IMC_MISS

@@ -14,7 +14,7 @@ from sim.core.exec_memory import (
     store,
     store_matrix,
 )
-from sim.core.front import send
+from sim.core.front import constant, send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -105,6 +105,7 @@ from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wai
 from sim.core.operands import predicate_mask, write_predicate
 from sim.counters import Inst, Stall
 from sim.isa import (
+    FLAG_COUNT,
     FLAG_NO_ALLOCATE,
     FLAG_STRONG,
     FLAG_ZERO_FILL,
@@ -519,7 +520,10 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
         ideal = width
         extra = cfg[C_LDSM_EXTRA]
     elif op == OP_ATOM or op == OP_RED:
-        passes = atomic_passes(addr, on, work[COUNTS])
+        if code[pc, COL_FLAGS] & FLAG_COUNT:
+            passes = bank_passes(addr, on, width, work[COUNTS])[0]
+        else:
+            passes = atomic_passes(addr, on, work[COUNTS])
         ideal = 1
         extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
     else:
@@ -545,13 +549,15 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
 
 @inner
 def issue_constant(a, s, m, w, pc, base, on, t):
-    """LDC: a load from constant bank 0 whose line is present."""
+    """LDC: a load from the constant banks; if its line is absent, the result waits for it."""
     cls = s.code[pc, COL_CLASS]
     if not s.cfg[C_REPLAY]:
         addr = a.scratch[ADDR]
         if not check_window(a, s, m, w, pc, addr, on, s.code[pc, COL_WIDTH], len(s.bank8), ERROR_LOCAL_BOUNDS):
             return
         load(s.code, pc, s.U[m], base, on, addr, 0, s.bank8)
+    if s.constant_line[pc] >= 0:
+        t = max(t, constant(a, s, m, s.constant_line[pc], t))
     results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sim.isa import (
     FLAG_CONSTANT_OPERAND,
+    FLAG_COUNT,
     FLAG_NO_ALLOCATE,
     FLAG_SIGNED,
     FLAG_STRONG,
@@ -215,6 +216,7 @@ def shared_atomic(c: Cursor) -> None:
         _address(c, c.memory(), "c", False)
         _signed_offset(c, True)
         c.out.b, c.out.nb = Imm(1), 1
+        c.out.flags |= FLAG_COUNT
         return
     if c.has("CAST"):
         c.drop("SPIN")

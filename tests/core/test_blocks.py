@@ -7,6 +7,7 @@ import pytest
 
 import sim
 from sim.counters import Sm
+from sim.engine import fill_turns
 from sim.errors import OutOfBoundsError
 from sim.launch import LaunchError
 from sim.occupancy import occupancy
@@ -95,6 +96,26 @@ def test_fewer_blocks_than_places_go_to_sms_of_their_own():
 def test_blocks_are_dealt_round_the_sms_in_order():
     _, result = blocks_of(8, 32, "toy")
     assert result.blocks[:, 0].tolist() == [0, 1] * 4
+
+
+def test_some_sms_are_filled_ahead_of_the_others():
+    """microbench_4, `place`: the first SM that is not ahead gets these blocks."""
+    h200 = load_profile("h200")
+    turns = fill_turns(h200, 1056, 8)
+    assert sorted(turns.reshape(-1)) == list(range(1056))
+    assert turns[8].tolist() == [8, 140, 272, 412, 544, 676, 808, 932]
+    assert np.diff(turns[0]).tolist() == [101] * 7
+    assert fill_turns(h200, 132, 8)[:, 0].tolist() == list(range(132))
+    rest = fill_turns(h200, 1024, 16)  # 7 for each SM, and 100 more
+    assert rest[0, 6:8].tolist() == [606, 924] and rest[8, 6:8].tolist() == [800, 932]
+
+
+def test_blocks_go_where_the_order_of_filling_says():
+    profile = small("toy", gpu__sm_count=4, launch__ahead_sms=1, launch__ahead_blocks=2)
+    _, result = blocks_of(8, 512, profile)
+    assert result.blocks[:, 0].tolist() == [0, 1, 2, 0, 3, 1, 2, 3]
+    _, result = blocks_of(7, 512, profile)
+    assert result.blocks[:, 0].tolist() == [0, 1, 2, 3, 0, 1, 2]
 
 
 def test_the_first_blocks_start_at_the_fill_rate():

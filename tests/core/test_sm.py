@@ -10,7 +10,7 @@ import pytest
 from sim.core.layout import ISSUE_ORDERS
 from sim.counters import Inst, LaunchResult, Sm, Stall
 from sim.isa import Compare, Op, Space, TimingClass
-from sim.program import Imm, Instruction, Program, Reg
+from sim.program import Const, Imm, Instruction, Program, Reg
 from tests.core.launches import Recorded, executed, run, small, stalls
 from tests.core.programs import OUT, address, alu, control, index_of_thread, isetp, memory, program, s2r
 
@@ -302,6 +302,16 @@ def test_a_loop_that_does_not_fit_is_fetched_each_turn():
 def test_a_kernel_without_memory_accesses_asks_nothing_of_memory():
     result = launch([*[ffma(2, 2) for _ in range(8)], EXIT], 256, 8)
     assert not result.mem.any()
+
+
+def test_a_constant_operand_is_waited_for_before_issue_and_a_loaded_one_where_it_is_used():
+    miss = Recorded("h200").profile.constant.miss_cycles
+    operand = launch([alu(Op.MOV, 4, Const(0, 0x210)), EXIT])
+    assert stalls(operand)["IMC_MISS"] == miss
+    load = Instruction(Op.LD, TimingClass.LDC, "LDC", Reg(4), 1, space=Space.CONSTANT, width=4, y=0x210)
+    loaded = launch([load, ffma(5, 4), EXIT])
+    assert "IMC_MISS" not in stalls(loaded)
+    assert waited(loaded, 1)["SHORT_SCOREBOARD"] >= miss
 
 
 # --- control bits

@@ -221,3 +221,13 @@ def test_a_barrier_that_half_of_the_warps_only_arrive_at() -> None:
     program = sim.load_sass(cuobjdump(lines, "_Z1kPj"), shared_static_bytes=128)["k"]
     report = sim.Device("toy").launch(program, grid=1, block=64, args=(sim.zeros(64, np.uint32),))
     np.testing.assert_array_equal(report.outputs["arg0"][32:], LANES)
+
+
+def test_a_shared_atomic_that_counts_lanes_takes_those_of_one_address_together() -> None:
+    """microbench_4, `atoms`."""
+    passes = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
+    counted = {}
+    for atomic in ("ATOMS.POPC.INC.32 RZ, [0x400]", "ATOMS.ADD RZ, [0x400], R1"):
+        program = sim.load_sass(cuobjdump([atomic]), shared_static_bytes=128)["k"]
+        counted[atomic[:9]] = sim.Device("h200").launch(program, 1, 32, (np.uint64(0), np.int32(0)))[passes]
+    assert counted == {"ATOMS.POP": 1, "ATOMS.ADD": 32}

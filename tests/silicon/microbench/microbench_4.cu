@@ -66,7 +66,7 @@ int main(){ CK(cudaMalloc(&d_out,sizeof(h_out))); float*buf; CK(cudaMalloc(&buf,
     fill<<<1,32>>>(ring,16); constants<<<1,1>>>(step,d_out); fetch(32); if(!r) continue;
     printf("{\"k\":\"constant\",\"step\":%d,\"l2\":\"%s\",\"cycles\":[",step,cold?"cold":"warm"); for(int i=0;i<32;i++) printf("%s%lld",i?",":"",h_out[i]); printf("]}\n"); }
   int*sm; CK(cudaMalloc(&sm,4*2112)); static int at[2112];
-  struct{int grid,threads;} shapes[]={{132,1024},{264,1024},{1056,256},{2112,128}};
+  struct{int grid,threads;} shapes[]={{132,1024},{264,1024},{1024,128},{1056,256},{2112,128}};
   for(auto q:shapes){ for(int r=0;r<2;r++) place<<<q.grid,q.threads>>>(sm); CK(cudaMemcpy(at,sm,4*q.grid,cudaMemcpyDeviceToHost));
     printf("{\"k\":\"place\",\"grid\":%d,\"threads\":%d,\"sm\":[",q.grid,q.threads); for(int i=0;i<q.grid;i++) printf("%s%d",i?",":"",at[i]); printf("]}\n"); }
   return 0; }
