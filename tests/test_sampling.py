@@ -50,8 +50,9 @@ KERNELS = {
     "spin": lambda: spinning([200] * 1500),
 }
 #: Bounds of the differences on the toy GPU, whose waves are of 8 blocks: of cycles, work, and sectors asked of L2.
-#: A full launch's rate itself varies by 10 % there, as its few blocks drift in and out of step.
-CYCLES, WORK, SECTORS = 0.08, 0.01, 0.05
+CYCLES, WORK, SECTORS = 0.04, 0.01, 0.05
+#: Short blocks of equal work, 8 at a time, drift in and out of step: a full launch's own rate varies by 10 %.
+DRIFTING = {"reduction": 0.08, "spin": 0.08}
 
 
 def sampled(launch: sim.Launch, **options):
@@ -66,7 +67,7 @@ def test_sampled_is_near_full(name):
     report, device = sampled(KERNELS[name]())
     result = device.result
     assert 0 < report["tailwave__sampled_blocks.pct"] < 25
-    assert result.cycles == pytest.approx(full.cycles, rel=CYCLES)
+    assert result.cycles == pytest.approx(full.cycles, rel=DRIFTING.get(name, CYCLES))
     work = [Inst.EXECUTED, Inst.THREADS, Inst.THREADS_ON, Inst.REQUESTS, Inst.SECTORS, Inst.WAVEFRONTS]
     np.testing.assert_allclose(result.inst[:, work].sum(axis=0), full.inst[:, work].sum(axis=0), rtol=WORK)
     asked = [Mem.XBAR_READ, Mem.XBAR_WRITE, Mem.L2_READ, Mem.L2_WRITE]
