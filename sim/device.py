@@ -300,11 +300,14 @@ class Device:
         except Exception as error:
             self.heap.release(mark)
             self._running, self.last_error = None, error
+            self._sampler = None
             raise
         if record is not None:
             record.extend(engine.records)
         self._running, self.last_error = None, None
         result = self._result(engine, begin, end, order)
+        if self._sampler is not None:
+            self._sampler.let_go()
         outputs = Outputs(arrays, sampled=result.sampling is not None)
         return Report(result, self.profile, fit, outputs=outputs, launch=launch)
 

@@ -131,6 +131,12 @@ class Sampler:
     def _stop(self, why: str) -> None:
         self.watching, self.why_not = False, why
 
+    def let_go(self) -> None:
+        """Forget the launch, whose arrays are most of a process's memory, but not why nothing was skipped."""
+        del self.engine
+        self._before = self._after = self._settled = None
+        self._snapshots.clear()
+
     def _blocks_talk(self) -> bool:
         """Whether a block may wait for another, or count it: then none can be left out."""
         code = self.engine.launch.program.decoded.code
