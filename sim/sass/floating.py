@@ -27,6 +27,12 @@ def words_of(kind: NumberType) -> int:
 # --- float32
 
 
+def _flush(c: Cursor) -> None:
+    """Subnormal numbers become zeros where the modifiers say so."""
+    if c.has("FTZ"):
+        c.out.flags |= FLAG_FTZ
+
+
 @opcode("FADD", "FMUL", "FFMA")
 def arithmetic(c: Cursor) -> None:
     shape(c, Op[c.base], TimingClass.FP32)
@@ -60,8 +66,7 @@ def compare_to_register(c: Cursor) -> None:
 @opcode("FSEL", "FMNMX")
 def select(c: Cursor) -> None:
     shape(c, Op[c.base], TimingClass.ALU)
-    if c.has("FTZ"):
-        c.out.flags |= FLAG_FTZ
+    _flush(c)
     c.out.x = int(c.base == "FMNMX" and c.has("NAN"))
     c.destination()
     c.source("a", immediate="single")
@@ -101,8 +106,7 @@ def integer_to_float(c: Cursor) -> None:
 @opcode("F2I")
 def float_to_integer(c: Cursor) -> None:
     shape(c, Op.F2I, TimingClass.CONVERT)
-    if c.has("FTZ"):
-        c.out.flags |= FLAG_FTZ
+    _flush(c)
     to, origin = c.pick(INTEGERS, NumberType.S32), c.pick(FLOATS, NumberType.F32)
     c.out.x = origin | to << 4 | c.pick(WHOLE_ROUNDINGS, Rounding.RN) << 8
     c.drop("NTZ")
@@ -113,8 +117,7 @@ def float_to_integer(c: Cursor) -> None:
 @opcode("F2F")
 def float_to_float(c: Cursor) -> None:
     shape(c, Op.F2F, TimingClass.CONVERT)
-    if c.has("FTZ"):
-        c.out.flags |= FLAG_FTZ
+    _flush(c)
     to, origin = c.need(FLOATS, "type"), c.need(FLOATS, "source type")
     c.out.x = origin | to << 4 | c.pick(ROUNDINGS, Rounding.RN) << 8 | c.has("SAT") << 10
     c.destination(words_of(to))
@@ -124,8 +127,7 @@ def float_to_float(c: Cursor) -> None:
 @opcode("FRND")
 def round_to_whole(c: Cursor) -> None:
     shape(c, Op.FRND, TimingClass.CONVERT)
-    if c.has("FTZ"):
-        c.out.flags |= FLAG_FTZ
+    _flush(c)
     kind = c.pick(FLOATS, NumberType.F32)
     c.out.x = kind | kind << 4 | c.pick(WHOLE_ROUNDINGS, Rounding.RN) << 8
     c.destination(words_of(kind))
@@ -169,8 +171,7 @@ def half_arithmetic(c: Cursor) -> None:
     if c.has("MMA"):
         c.out.cls = TimingClass.FP32
     bf16 = _half_type(c)
-    if c.has("FTZ"):
-        c.out.flags |= FLAG_FTZ
+    _flush(c)
     c.out.x = bf16 | c.has("F32") << 10 | c.has("SAT") << 11
     c.destination()
     for k, slot in enumerate("abc" if c.base == "HFMA2" else "ab"):

@@ -210,24 +210,22 @@ def compare(c: Cursor) -> None:
 
 @opcode("IMNMX", "VIMNMX", uniform=("UIMNMX",))
 def extreme(c: Cursor) -> None:
-    shape(c, Op.IMNMX, TimingClass.ALU)
-    c.out.x = int(c.has("U32"))
-    c.drop("S32")
-    c.destination()
-    c.source("a")
-    c.source("b")
-    c.out.pa = c.predicate_source()
+    _extreme(c, 0, "ab")
 
 
 @opcode("VIADDMNMX")
 def extreme_of_sum(c: Cursor) -> None:
+    _extreme(c, 2, "acb")
+
+
+def _extreme(c: Cursor, kind: int, slots: str) -> None:
+    """The lesser or the greater, by a predicate, of what is read in the order of `slots`; `kind` is of `Col.X`."""
     shape(c, Op.IMNMX, TimingClass.ALU)
-    c.out.x = 2 | c.has("U32")
+    c.out.x = kind | c.has("U32")
     c.drop("S32")
     c.destination()
-    c.source("a")
-    c.source("c")
-    c.source("b")
+    for slot in slots:
+        c.source(slot)
     c.out.pa = c.predicate_source()
 
 

@@ -170,6 +170,18 @@ def _scope(c: Cursor) -> None:
     c.drop("STRONG", "GPU", "SM", "CTA", "SYS", *_HINTS)
 
 
+def _operation(c: Cursor) -> AtomicOp:
+    """What an atomic does; with its type and width."""
+    if c.has("CAST"):
+        c.drop("SPIN")
+        operation = AtomicOp.CAST
+    else:
+        operation = c.need(_OPERATIONS, "operation that is known")
+    kind, c.out.width = _atomic_type(c)
+    c.out.x = operation | kind << 4
+    return operation
+
+
 @opcode("ATOM", "ATOMG", "RED", "REDG")
 def global_atomic(c: Cursor) -> None:
     reduction = c.base.startswith("RED")
@@ -178,13 +190,7 @@ def global_atomic(c: Cursor) -> None:
     c.out.space = Space.GENERIC if generic else Space.GLOBAL
     wide = c.has("E")
     _scope(c)
-    if c.has("CAST"):
-        c.drop("SPIN")
-        operation = AtomicOp.CAST
-    else:
-        operation = c.need(_OPERATIONS, "operation that is known")
-    kind, c.out.width = _atomic_type(c)
-    c.out.x = operation | kind << 4
+    operation = _operation(c)
     words = max(1, c.out.width // 4)
     if not reduction:
         if c.at_predicate():  # of a generic atomic: whether it was in global memory
@@ -218,13 +224,7 @@ def shared_atomic(c: Cursor) -> None:
         c.out.b, c.out.nb = Imm(1), 1
         c.out.flags |= FLAG_COUNT
         return
-    if c.has("CAST"):
-        c.drop("SPIN")
-        operation = AtomicOp.CAST
-    else:
-        operation = c.need(_OPERATIONS, "operation that is known")
-    kind, c.out.width = _atomic_type(c)
-    c.out.x = operation | kind << 4
+    operation = _operation(c)
     words = c.out.width // 4
     if c.at_predicate():
         c.out.pd = c.predicate_destination()
