@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.program import Program
+
+if TYPE_CHECKING:
+    from sim.timeline import Timeline
 
 
 class Inst(IntEnum):
@@ -50,6 +54,14 @@ class Stall(IntEnum):
     SLEEPING = 16
     DRAIN = 17
     MISC = 18
+
+
+class Track(IntEnum):
+    """What a recorded interval of time belongs to."""
+
+    WARP = 0  # a resident warp: its cycles by stall reason, without gaps
+    LOAD = 1  # a load that waits for L2, from its issue until its data is there
+    COPY = 2  # an asynchronous copy to shared memory, likewise
 
 
 class Sm(IntEnum):
@@ -128,3 +140,4 @@ class LaunchResult:
     scheduler: str = "gto"
     notes: tuple[str, ...] = field(default=())  #: what a reader must know: sampled, racing stores, ...
     sampling: Sampling | None = None  #: None: every block was executed
+    timeline: Timeline | None = None  #: of the SMs that were recorded over time

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,8 +39,10 @@ from sim.occupancy import Occupancy, check_launch, occupancy
 from sim.profile import Profile, load_profile
 from sim.program import Program
 from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
+from sim.recorder import Recorder
 from sim.report import Report
 from sim.sampling import DETAILS, Sampler
+from sim.timeline import Place as ArrayPlace
 
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
 #: constant bank 0: bases of generic addresses; top of the stack; number of SMs
@@ -174,7 +176,7 @@ class Device:
 
         Either a ready `Launch`, or a program with grid, block and arguments (device
         arrays, NumPy arrays, which are copied to the device, and scalars). Options:
-        `flush`, `scheduler`, `cycle_limit`, `detail`, as in `sim.simulate`.
+        `flush`, `scheduler`, `cycle_limit`, `detail`, `timeline`, as in `sim.simulate`.
 
         Raises `LaunchError` for what a GPU would refuse, `KernelError` (from
         `sim.errors`) for what ends a running kernel.
@@ -269,6 +271,7 @@ class Device:
         scheduler: str | None = None,
         cycle_limit: int = DEFAULT_CYCLE_LIMIT,
         detail: str = "auto",
+        timeline: int | Sequence[int] = (),
         record: list[Any] | None = None,
         recording: engines.Recording | None = None,
     ) -> Process:
@@ -282,12 +285,13 @@ class Device:
         try:
             order = scheduler or self.profile.core.issue_order
             fit = self._check(launch, order, cycle_limit)
-            detail = checked_detail(detail, record is not None)
+            recorder = Recorder(launch.program, record is not None, timed_sms(self.profile, timeline))
+            detail = checked_detail(detail, recorder)
             if flush:
                 self.flush()
             ensure_compiled()
             arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
-            engine = self._engine(launch, fit, bank, order, record, recording, variables_at)
+            engine = self._engine(launch, fit, bank, order, recorder, recording, variables_at)
             begin = int(self.env.now)
             self._sampler = None if detail == "full" else Sampler(engine, detail)
             try:
@@ -303,9 +307,10 @@ class Device:
             self._sampler = None
             raise
         if record is not None:
-            record.extend(engine.records)
+            record.extend(recorder.records)
         self._running, self.last_error = None, None
-        result = self._result(engine, begin, end, order)
+        places = {name: ArrayPlace(a.address, a.nbytes, a.dtype.itemsize) for name, a in arrays.items()}
+        result = replace(self._result(engine, begin, end, order), timeline=recorder.timeline(begin, places))
         if self._sampler is not None:
             self._sampler.let_go()
         outputs = Outputs(arrays, sampled=result.sampling is not None)
@@ -337,7 +342,7 @@ class Device:
         fit: Occupancy,
         bank: npt.NDArray[np.uint8],
         order: str,
-        record: list[Any] | None,
+        recorder: Recorder,
         recording: engines.Recording | None,
         variables_at: int,
     ) -> engines.Engine:
@@ -356,7 +361,7 @@ class Device:
             pool=self._pool,
             order=order,
             recording=recording,
-            record=record is not None,
+            recorder=recorder,
             variables_at=variables_at,
         )
         self.memory.begin_launch()
@@ -482,13 +487,26 @@ class Device:
         return self.heap.local_memory(self.profile.gpu.sm_count * layout.MAX_WARPS * WARP_SIZE * program.local_bytes)
 
 
-def checked_detail(detail: str, recorded: bool) -> str:
-    """How much of a launch is executed. Raises `LaunchError` for an unknown word, and for a trace of a part."""
+def timed_sms(profile: Profile, timeline: int | Sequence[int]) -> tuple[int, ...]:
+    """The SMs whose timeline is recorded, ascending. Raises `LaunchError` for what is no SM of the profile."""
+    given = (timeline,) if isinstance(timeline, int | np.integer) else tuple(timeline)
+    last = profile.gpu.sm_count - 1
+    if not all(is_integer(sm) and 0 <= sm <= last for sm in given):
+        raise LaunchError(
+            f"timeline={timeline!r}: give the number of an SM, or several; {profile.name} has 0 to {last}"
+        )
+    return tuple(sorted({int(sm) for sm in given}))
+
+
+def checked_detail(detail: str, recorder: Recorder) -> str:
+    """How much of a launch is executed. Raises `LaunchError` for an unknown word, and for a record of a part."""
     if detail not in DETAILS:
         raise LaunchError(f"detail={detail!r}: use {', '.join(map(repr, DETAILS))}")
-    if recorded and detail == "sampled":
-        raise LaunchError("a trace holds every instruction: record it with detail='full' (or 'auto', the default)")
-    return "full" if recorded else detail
+    if recorder.active and detail == "sampled":
+        raise LaunchError(
+            "a trace and a timeline hold every instruction: record it with detail='full' (or 'auto', the default)"
+        )
+    return "full" if recorder.active else detail
 
 
 def active_cycles(blocks: npt.NDArray[np.int64], sms: int) -> npt.NDArray[np.int64]:
@@ -524,6 +542,7 @@ def simulate(
     scheduler: str | None = None,
     cycle_limit: int = DEFAULT_CYCLE_LIMIT,
     detail: str = "auto",
+    timeline: int | Sequence[int] = (),
 ) -> Report:
     """Simulate one launch (or replay a `sim.Trace`) on a fresh device and return its report.
 
@@ -531,13 +550,22 @@ def simulate(
     `detail` is "full": every block is executed; "sampled": once blocks end at a steady
     rate, most of the others are not, and the report says so (docs/model/sampling.md); or
     "auto": sampled from 50 million warp instructions on.
+    `timeline` is an SM, or several, of which everything is recorded over time, for
+    `Report.timeline` and the pictures that need it (docs/timeline.md); all blocks are
+    executed then.
     """
     from sim.trace import Trace, replay
 
     device = Device(gpu, threads=threads)
+    options: dict[str, Any] = {
+        "scheduler": scheduler,
+        "cycle_limit": cycle_limit,
+        "detail": detail,
+        "timeline": timeline,
+    }
     if isinstance(work, Trace):
-        return replay(work, device, scheduler=scheduler, cycle_limit=cycle_limit, detail=detail)
-    return device.launch(work, flush=flush, scheduler=scheduler, cycle_limit=cycle_limit, detail=detail)
+        return replay(work, device, **options)
+    return device.launch(work, flush=flush, **options)
 
 
 __all__ = ["Device", "DeviceArray", "Dim3", "Outputs", "Stream", "simulate"]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +26,7 @@ from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy
 from sim.profile import Profile
 from sim.program import Const, Program
+from sim.recorder import Recorder
 
 REQUESTS_PER_STEP = 1024  #: packets of one SM the memory system takes in a step; the rest waits for the next
 MAX_DEPENDENCES = 48
@@ -259,13 +259,6 @@ def _run_sms(arrays: Any, shared: Shared, first: int, last: int, t0: int, t1: in
         sm.run_sms(arrays, shared, first, last, t0, t1)
 
 
-def addressed(program: Program) -> npt.NDArray[np.bool_]:
-    """Instructions whose addresses a trace keeps: accesses of anything but the constant banks."""
-    code = program.decoded.code
-    access = np.isin(code[:, Col.OP], (Op.LD, Op.ST, Op.ATOM, Op.RED, Op.LDSM, Op.STSM, Op.LDGSTS))
-    return np.asarray(access & (code[:, Col.SPACE] != Space.CONSTANT))
-
-
 def thread_bounds(sms: int, threads: int) -> list[int]:
     """First SM of each thread, and the end."""
     return [sms * k // threads for k in range(threads + 1)]
@@ -283,11 +276,10 @@ class Engine:
     dispatch: Dispatch
     requests: Requests
     blocks: npt.NDArray[np.int64]
+    recorder: Recorder
     threads: int = 1
     pool: ThreadPoolExecutor | None = None
     answered: int = 0  #: the cycle by which all that was sent to the memory system is answered, stores among it
-    records: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(default_factory=list)
-    """A trace's rows `[n, T_COLUMNS]` as one SM issued them, and addresses `[m, 64]` of those that have any."""
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
@@ -299,9 +291,9 @@ class Engine:
     def step(self, t0: int, t1: int) -> int:
         """Advance from cycle `t0` to `t1`; returns the cycle at which to step next, `layout.NEVER` at a deadlock."""
         self.run_sms(t0, t1)
-        if self.shared.cfg[layout.C_RECORD]:
-            self._keep_records()
         self.exchange(t0, t1)
+        if self.recorder.active:
+            self.recorder.keep(self.arrays, self.shared)
         return self.next_event(t1)
 
     def run_sms(self, t0: int, t1: int) -> None:
@@ -342,21 +334,6 @@ class Engine:
         """The first error, by SM, or None."""
         bad = np.flatnonzero(self.arrays.er[:, layout.ER_CODE])
         return np.asarray(self.arrays.er[bad[0]]) if len(bad) else None
-
-    @cached_property
-    def _addressed(self) -> npt.NDArray[np.bool_]:
-        return addressed(self.launch.program)
-
-    def _keep_records(self) -> None:
-        for m in np.flatnonzero(self.arrays.sv[:, layout.SV_TRACE]):
-            n = int(self.arrays.sv[m, layout.SV_TRACE])
-            rows = self.shared.trace[m, :n].copy()
-            pcs = rows[:, layout.T_PC]
-            kept = self._addressed[pcs] & (rows[:, layout.T_ON] != 0)
-            addresses = self.shared.trace_addr[m, :n][kept]
-            addresses[self.shared.code[pcs[kept], Col.OP] != Op.LDGSTS, WARP_SIZE:] = -1
-            self.records.append((rows, addresses))
-            self.arrays.sv[m, layout.SV_TRACE] = 0
 
 
 def constant_memory(
@@ -399,7 +376,7 @@ def make_engine(
     pool: ThreadPoolExecutor | None = None,
     order: str = "gto",
     recording: Recording | None = None,
-    record: bool = False,
+    recorder: Recorder | None = None,
     variables_at: int = 0,
 ) -> Engine:
     """Everything that stepping `launch` needs.
@@ -413,7 +390,6 @@ def make_engine(
     slots = min(occupancy.blocks_per_sm, launch.blocks)
     shared_bytes = -(-(program.shared_static_bytes + launch.shared_bytes) // 16) * 16
     cfg = configuration(profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, order=order)
-    cfg[layout.C_RECORD] = int(record)
     cfg[layout.C_REPLAY] = int(recording is not None)
     others = _other_banks(program, variables_at)
     shared_rows = program.shared_row_values({0: bank, **others})
@@ -422,10 +398,12 @@ def make_engine(
     registers[:, : len(shared_rows)] = shared_rows
     code, constants = constant_memory(program, bank, others)
     n = len(program.instructions)
-    records = step_cycles(profile) * profile.core.subcores + 8 if record else 1
+    recorder = recorder or Recorder(program)
+    records, intervals = recorder.rooms(step_cycles(profile), profile.core.subcores, slots * occupancy.warps_per_block)
     records_of_sms = sm_records(cfg, sms, program)
     for k, (first, last) in enumerate(pairwise(thread_bounds(sms, threads))):
         records_of_sms.sv[first:last, layout.SV_GROUP] = k
+    recorder.set_up(records_of_sms)
     tape = recording or NO_RECORDING
     starts = np.array([a for a, _ in allocations] or [0], np.int64)
     ends = np.array([b for _, b in allocations] or [0], np.int64)
@@ -436,6 +414,7 @@ def make_engine(
         seen=np.zeros((threads, n, 2), np.int64),
         trace=np.zeros((sms, records, layout.T_COLUMNS), np.int64),
         trace_addr=np.zeros((sms, records, 2 * WARP_SIZE), np.int64),
+        intervals=np.zeros((sms, intervals, layout.I_COLUMNS), np.int64),
         cfg=cfg,
         tc=timing_table(profile),
         code=code,
@@ -472,6 +451,7 @@ def make_engine(
         ),
         requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(7))),
         blocks=np.zeros((launch.blocks, 3), np.int64),
+        recorder=recorder,
         threads=threads,
         pool=pool,
     )

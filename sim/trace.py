@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from sim import isa
 from sim.core import layout
-from sim.engine import Recording, addressed
+from sim.engine import Recording
 from sim.files import whole_file
 from sim.launch import Dim3, Launch, LaunchError, dim3
 from sim.program import Const, Imm, Instruction, Operand, Program, Reg, SourceLine, UReg
 from sim.program_checks import ProgramError, check_program
+from sim.recorder import addressed
 
 if TYPE_CHECKING:
     from sim.device import Device

@@ -44,7 +44,6 @@ from sim.core.layout import (
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_PREDICATE_OPERAND,
-    C_RECORD,
     C_REGISTER_ROWS,
     C_REPLAY,
     C_ROWS,
@@ -59,6 +58,7 @@ from sim.core.layout import (
     NEVER,
     NOT_READY,
     READY_COLUMNS,
+    RECORD_TIMES,
     SB_REASON,
     SB_TIME,
     SC_NEXT,
@@ -72,12 +72,10 @@ from sim.core.layout import (
     SP_WAIT,
     SV_BARRIER_FREE,
     SV_GROUP,
-    SV_TRACE,
+    SV_RECORD,
     T_ACTIVE,
-    T_BLOCK,
     T_ON,
     T_PC,
-    T_WARP,
     TC_ALTERNATE,
     TC_INTERVAL,
     TC_LATENCY,
@@ -103,13 +101,15 @@ from sim.core.layout import (
 from sim.core.link import issue_memory
 from sim.core.memory_issue import fail, pass_shared_stage
 from sim.core.operands import predicate_mask, row_of, write_predicate
+from sim.core.record import note, record
 from sim.core.rows import prefetch
-from sim.counters import Inst, Sm, Stall
+from sim.counters import Inst, Sm, Stall, Track
 from sim.isa import FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
 
 SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
 DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
 SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
+WARP_TRACK = int(Track.WARP)
 EXECUTED, ISSUED, THREADS, THREADS_ON = (
     int(Inst.EXECUTED),
     int(Inst.ISSUED),
@@ -143,6 +143,18 @@ PT = 7
 INSTRUCTION_SHIFT = 4
 TO_BARRIER, CLEARED = 64, 128  # bits of BMOV's X
 NAP_CYCLES = 32  # NANOSLEEP promises nothing but an upper bound
+
+
+@inner(inline="always")
+def charge(a, s, m, w, sub, slot, t):
+    """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
+    ws = a.ws
+    since = ws[w, W_SINCE]
+    if t > since:
+        s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += t - since
+        if a.sv[SV_RECORD] == RECORD_TIMES:
+            note(a, s, m, WARP_TRACK, a.why[sub, slot], w, ws[w, W_PC], since, t)
+        ws[w, W_SINCE] = t
 
 
 @inner(inline="always")
@@ -239,8 +251,7 @@ def release(a, s, m, b, barrier, time):
                     a.sp[w, k, SP_WAIT] = SP_RUNNABLE
         if ws[w, W_MASK] == 0 and may_go_on(a, s, m, w):
             sub, slot = w % subcores, w // subcores
-            s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += time - ws[w, W_SINCE]
-            ws[w, W_SINCE] = time
+            charge(a, s, m, w, sub, slot, time)
             if s.cfg[C_REPLAY]:
                 ws[w, W_MASK] = s.replay[ws[w, W_TRACE], T_ACTIVE]
                 ws[w, W_PC] = s.replay[ws[w, W_TRACE], T_PC]
@@ -525,18 +536,6 @@ def replay_control(a, s, m, sub, slot, w, pc, active, on, t):
 
 
 @inner(inline="always")
-def record(a, s, m, w, pc, active, on):
-    """Add the instruction to this step's trace records."""
-    n = a.sv[SV_TRACE]
-    s.trace[m, n, T_BLOCK] = a.bs[a.ws[w, W_SLOT], B_ID]
-    s.trace[m, n, T_WARP] = a.ws[w, W_INDEX]
-    s.trace[m, n, T_PC] = pc
-    s.trace[m, n, T_ACTIVE] = active
-    s.trace[m, n, T_ON] = on
-    a.sv[SV_TRACE] = n + 1
-
-
-@inner(inline="always")
 def look_ahead(a, s, m, w, base, pc):
     """Ask the host's caches for what an instruction that the warp soon issues will touch."""
     code = s.code
@@ -571,8 +570,10 @@ def issue(a, s, m, sub, slot, w, t, t1):
         guard = code[pc, COL_GUARD]
         on = a.preds[w, guard & 15]
         on = active & (~on if guard & 16 else on)
-    if cfg[C_RECORD]:
+    if a.sv[SV_RECORD]:
         record(a, s, m, w, pc, active, on)
+        if a.sv[SV_RECORD] == RECORD_TIMES:
+            note(a, s, m, WARP_TRACK, SELECTED, w, pc, t, t + 1)
     count = s.inst[a.sv[SV_GROUP], pc]
     count[EXECUTED] += 1
     count[ISSUED] += 1

@@ -114,8 +114,11 @@ SC_COLUMNS = 32
     SV_NEXT,  # earliest cycle at which anything can happen here
     SV_LAST_PACKET,
     SV_GROUP,  # which of the tables of counts it adds to: one for the SMs that a thread steps
-) = range(16)
-SV_COLUMNS = 16
+    SV_RECORD,  # what is recorded: RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES
+    SV_INTERVALS,  # intervals recorded in this step
+) = range(18)
+SV_COLUMNS = 18
+RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
 (
@@ -129,8 +132,10 @@ SV_COLUMNS = 16
     E_GROUP,
     E_EXTRA,  # cycles from the packet's return to the register
     E_LOW,  # earliest possible completion
-) = range(10)
-E_COLUMNS = 10
+    E_PC,  # only where intervals are recorded
+    E_ISSUED,  # likewise: cycle of issue
+) = range(12)
+E_COLUMNS = 12
 
 # --- packets of a step: rq[packets, R_COLUMNS]
 (
@@ -158,6 +163,10 @@ MAX_STRONG = 256
 # --- trace records of a step
 T_BLOCK, T_WARP, T_PC, T_ACTIVE, T_ON = range(5)
 T_COLUMNS = 5
+
+# --- recorded intervals of a step: who was in which state from one cycle to another
+I_TRACK, I_SLOT, I_BLOCK, I_WARP, I_STATE, I_PC, I_START, I_END = range(8)  # I_STATE: of Track.WARP, its stall reason
+I_COLUMNS = 8
 
 # --- errors: er[ER_COLUMNS]
 ER_CODE, ER_PC, ER_BLOCK, ER_WARP, ER_LANE, ER_ADDRESS, ER_WIDTH, ER_TIME = range(8)
@@ -206,7 +215,6 @@ ER_COLUMNS = 8
     C_ENTRIES,
     C_HAS_CONTROL,
     C_REPLAY,
-    C_RECORD,
     C_SHARED_BYTES,  # of a block, rounded up
     C_LOCAL_BYTES,  # of a thread
     C_LOCAL_BASE,  # offset of local memory in global memory
@@ -241,8 +249,8 @@ ER_COLUMNS = 8
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
     C_CLOCK_KHZ,
     C_SHARED_WINDOW,  # offset in the shared window of a block's first byte
-) = range(65)
-C_COLUMNS = 65
+) = range(64)
+C_COLUMNS = 64
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -351,6 +359,7 @@ class Shared(NamedTuple):
     seen: npt.NDArray[np.int64]  # [group, instructions, 2]: bounds of the allocation that an instruction last touched
     trace: npt.NDArray[np.int64]  # [sm, records, T_COLUMNS] of this step
     trace_addr: npt.NDArray[np.int64]  # [sm, records, 64]
+    intervals: npt.NDArray[np.int64]  # [sm, intervals, I_COLUMNS] of this step
     cfg: npt.NDArray[np.int64]
     tc: npt.NDArray[np.int64]
     code: npt.NDArray[np.int32]

@@ -26,9 +26,11 @@ from sim.core.layout import (
     E_COUNT,
     E_EXTRA,
     E_GROUP,
+    E_ISSUED,
     E_LEFT,
     E_LOW,
     E_NEXT,
+    E_PC,
     E_ROW,
     E_TIME,
     E_WARP,
@@ -37,6 +39,7 @@ from sim.core.layout import (
     R_FIRST,
     R_L1,
     R_WAITERS,
+    RECORD_TIMES,
     RING,
     RK_LOAD,
     SB_PENDING,
@@ -54,15 +57,20 @@ from sim.core.layout import (
     SV_LSU_FREE,
     SV_NODES,
     SV_PACKETS,
+    SV_RECORD,
     SV_SENT,
     TICK,
+    W_PC,
     W_PENDING,
+    W_SINCE,
 )
+from sim.core.record import note
 from sim.core.rows import i64, least, load, mask_of, prefetch
-from sim.counters import Inst, Sm, Stall
+from sim.counters import Inst, Sm, Stall, Track
 from sim.isa import WARP_SIZE
 
 LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
+LOAD_TRACK, COPY_TRACK = int(Track.LOAD), int(Track.COPY)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
 LANES = WARP_SIZE  #: of a row
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
@@ -134,6 +142,9 @@ def new_entry(a, m, w, row, count, barrier, group, extra, low):
     en[e, E_GROUP] = group
     en[e, E_EXTRA] = extra
     en[e, E_LOW] = low
+    if a.sv[SV_RECORD] == RECORD_TIMES:
+        en[e, E_PC] = a.ws[w, W_PC]
+        en[e, E_ISSUED] = a.ws[w, W_SINCE] - 1
     return e
 
 
@@ -228,6 +239,9 @@ def arrived(a, s, m, e, done):
     en[e, E_LEFT] -= 1
     if en[e, E_LEFT] == 0:
         time = max(en[e, E_TIME] + en[e, E_EXTRA], en[e, E_LOW])
+        if a.sv[SV_RECORD] == RECORD_TIMES:
+            track = COPY_TRACK if en[e, E_GROUP] >= 0 else LOAD_TRACK
+            note(a, s, m, track, 0, en[e, E_WARP], en[e, E_PC], en[e, E_ISSUED], time)
         complete(
             a, s, m, en[e, E_WARP], en[e, E_ROW], en[e, E_COUNT], en[e, E_BARRIER],
             en[e, E_GROUP], time,

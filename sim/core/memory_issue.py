@@ -34,7 +34,6 @@ from sim.core.layout import (
     C_LOCAL_BASE,
     C_LOCAL_BYTES,
     C_LSU_LATENCY,
-    C_RECORD,
     C_REGISTER_ROWS,
     C_REPLAY,
     C_SHARED_ATOMIC,
@@ -51,6 +50,7 @@ from sim.core.layout import (
     C_TAG,
     C_WIDE_EXTRA_64,
     C_WIDE_EXTRA_128,
+    E_ISSUED,
     E_LEFT,
     E_LOW,
     E_NEXT,
@@ -77,6 +77,7 @@ from sim.core.layout import (
     MAX_GROUPS,
     MAX_WARPS,
     NEVER,
+    RECORD_TIMES,
     RK_ATOMIC,
     RK_REDUCTION,
     RK_STORE,
@@ -89,6 +90,7 @@ from sim.core.layout import (
     SHARED_WINDOW,
     SV_FREE_ENTRY,
     SV_GROUP,
+    SV_RECORD,
     SV_STRONG,
     SV_TRACE,
     TC_LATENCY,
@@ -103,7 +105,8 @@ from sim.core.layout import (
 )
 from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wait_for
 from sim.core.operands import predicate_mask, write_predicate
-from sim.counters import Inst, Stall
+from sim.core.record import note
+from sim.counters import Inst, Stall, Track
 from sim.isa import (
     FLAG_COUNT,
     FLAG_NO_ALLOCATE,
@@ -116,6 +119,7 @@ from sim.isa import (
 
 LONG_SCOREBOARD, SHORT_SCOREBOARD = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD)
 MEMBAR = int(Stall.MEMBAR)
+COPY_TRACK = int(Track.COPY)
 REQUESTS, SECTORS, LINES = int(Inst.REQUESTS), int(Inst.SECTORS), int(Inst.LINES)
 WAVEFRONTS, IDEAL_WAVEFRONTS, BYTES_ASKED = (
     int(Inst.WAVEFRONTS),
@@ -332,6 +336,8 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
         a.en[entry, E_LOW] = low
         results_unknown(a, s, m, w, pc)
         return
+    if group >= 0 and a.sv[SV_RECORD] == RECORD_TIMES:
+        note(a, s, m, COPY_TRACK, 0, w, pc, a.en[entry, E_ISSUED], low)
     a.en[entry, E_NEXT] = a.sv[SV_FREE_ENTRY]
     a.sv[SV_FREE_ENTRY] = entry
     if group >= 0:
@@ -455,7 +461,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         return
     if not check_global(a, s, m, w, pc, addr, source, width):
         return
-    if cfg[C_RECORD]:
+    if a.sv[SV_RECORD]:
         row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
         for i in range(32):
             row[32 + i] = addr[i] if (source >> i) & 1 else -1
@@ -632,7 +638,7 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
         replayed_addresses(a, s, m, w, work[ADDR], work[ADDR2])
     else:
         effective_addresses(code, pc, s.U[m], base, work[ADDR], work[ADDR2])
-    if s.cfg[C_RECORD]:
+    if a.sv[SV_RECORD]:
         row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
         for i in range(32):
             row[i] = work[ADDR, i]

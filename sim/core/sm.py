@@ -16,7 +16,7 @@ from __future__ import annotations
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.front import ring_room, waits
-from sim.core.issue import issue
+from sim.core.issue import charge, issue
 from sim.core.layout import (
     B_COLUMNS,
     B_END,
@@ -61,7 +61,6 @@ from sim.core.layout import (
     SV_AGE,
     SV_EVENTS,
     SV_FREE_ENTRY,
-    SV_GROUP,
     SV_NEXT,
     SV_NODES,
     SV_STRONG,
@@ -103,16 +102,6 @@ COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
 LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
 SHARED_SPACE = int(Space.SHARED)
 FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
-
-
-@inner(inline="always")
-def charge(a, s, m, w, sub, slot, t):
-    """Account the warp's cycles up to `t` to the reason it waits for, at the instruction that waits."""
-    ws = a.ws
-    since = ws[w, W_SINCE]
-    if t > since:
-        s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += t - since
-        ws[w, W_SINCE] = t
 
 
 @inner(inline="always")

@@ -20,6 +20,7 @@ from sim.report.lines import LINE_ORDER, Columns, line_columns
 from sim.report.metrics import BREAKDOWNS, TABLE, unknown_metric
 from sim.report.sections import TITLES
 from sim.report.verdict import Verdict
+from sim.timeline import Timeline, TimelineError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,12 +48,13 @@ class Report:
         self.content = content_of(result, profile, occupancy, launch.params if launch else {})
         self.outputs: Mapping[str, npt.NDArray[Any]] = {} if outputs is None else outputs
         self.launch = launch
+        self._timeline = result.timeline
 
     @classmethod
     def of(cls, content: Content) -> Report:
         """A report with this content, such as a saved one."""
         report = cls.__new__(cls)
-        report.content, report.outputs, report.launch = content, {}, None
+        report.content, report.outputs, report.launch, report._timeline = content, {}, None, None
         return report
 
     @property
@@ -162,6 +164,29 @@ class Report:
         import pandas as pd
 
         return pd.DataFrame(self.content.block_times, columns=["sm", "start", "end"])
+
+    @property
+    def recorded(self) -> Timeline:
+        """What was recorded over time: intervals, addresses, the SMs.
+
+        Raises `TimelineError` where nothing was, or the report was loaded from a file.
+        """
+        if self._timeline is None:
+            raise TimelineError(
+                f"{self.header.kernel}: no timeline was recorded; simulate it with timeline=0 (an SM, or several)"
+            )
+        return self._timeline
+
+    @property
+    def timeline(self) -> pd.DataFrame:
+        """What the recorded SMs did over time, one row an interval; docs/timeline.md says what each column is.
+
+        `sm`, `track` ("warp", "load", "copy"), `slot`, `block`, `warp`, `start`, `end` in cycles
+        from launch, `state` (a stall reason, "selected" for an issue; "active" on other
+        tracks), `pc`, `active` and `on` (lanes, at an issue), `access` (row of
+        `recorded.addresses`, or -1). Raises `TimelineError` where nothing was recorded.
+        """
+        return self.recorded.frame
 
     def breakdown(self, name: str) -> pd.DataFrame:
         """What a throughput figure is the largest of: `name`, `metric`, `value`, largest first.
