@@ -66,6 +66,10 @@ class Profile(Sections):
     def __repr__(self) -> str:
         return f"<Profile {self.label}: {self.gpu.name}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process a profile goes as what it is made of: it needs no file there."""
+        return _rebuild, (self.name, dict(self.quantities), self.overrides)
+
     def quantity(self, key: str) -> Quantity:
         """Value, unit, source and confidence of `"section.key"`; `KeyError` with near matches if there is none."""
         if key not in self.quantities:
@@ -212,6 +216,11 @@ def _build(
         raise ProfileError("\n".join(broken))
     values = {f.name: getattr(sections, f.name) for f in dataclasses.fields(Sections)}
     return Profile(name=name, quantities=MappingProxyType(dict(quantities)), overrides=overrides, **values)
+
+
+def _rebuild(name: str, quantities: Mapping[str, Quantity], overrides: tuple[tuple[str, Any], ...]) -> Profile:
+    """An unpickled profile."""
+    return _build(name, quantities, lambda key: f"profile {name!r}: {key}", overrides)
 
 
 def _explain(problem: Any, where: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,3 +18,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def compiled() -> None:
     """The core is compiled before the first test, which would otherwise take that long and print the notice."""
     ensure_compiled()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test finds what an earlier run of the tests, or the user, left in the cache folder."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("platformdirs.user_cache_path", lambda *words: folder.joinpath(*words))
+        yield

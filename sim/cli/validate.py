@@ -75,7 +75,7 @@ def validate(
     largest_first = sorted(cases, key=lambda case: -card(folder)[case.id][INSTRUCTIONS])
     grid = {"label": [case.label for case in largest_first], "folder": [str(folder)]}
     try:
-        frame = sweep(launch, grid, gpu, METRICS, processes, store=store, reads=[folder / LISTING])
+        frame = sweep(launch, grid, gpu, METRICS, processes=processes, store=store, reads=[folder / LISTING])
     except SweepStopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sim import sweeps
 from sim.cli import app
+from sim.sweeps import execution
+from sim.sweeps.point import Point
 from validation.suite import COUNTERS, LISTING, SUITE
 
 here = pytest.mark.skipif(not (SUITE / LISTING).exists(), reason="the card's kernels are not here")
@@ -37,10 +38,10 @@ def test_it_writes_a_table_and_a_picture_and_goes_on_where_it_was(
     assert table["ratio"][0] == table["cycles"][0] / table["card_cycles"][0]
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
-    def never(point: sweeps.Point) -> None:
+    def never(point: Point) -> None:
         raise AssertionError("simulated again")
 
-    monkeypatch.setattr(sweeps, "run_point", never)
+    monkeypatch.setattr(execution, "simulate_point", never)
     assert invoke(*SMALL, "--output", str(output))[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""Sweeps: rows and their order, failures, stopping and resuming, and what a stored point is valid for."""
+"""Sweeps: rows and their order, failures, stopping and resuming."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import sim
-from sim import sweeps
 from sim.compilation import ensure_compiled
 from sim.launch import Launch
-from sim.profile import ProfileError, load_profile
-from sim.sweeps import RESULT_COLUMNS, Point, SweepError, SweepStopped, sweep
+from sim.profile import ProfileError
+from sim.sweeps import RESULT_COLUMNS, SweepError, SweepStopped, execution, sweep
+from sim.sweeps.point import Point
 from workloads import memory
 
 
 def row_of(point: Point, **more: Any) -> dict[str, Any]:
     """A finished row, without simulating."""
     results = dict.fromkeys(RESULT_COLUMNS, 1)
-    return {**point.params, "gpu": point.gpu, **results, **dict.fromkeys(point.metrics, 2.0), "error": "", **more}
+    return {**point.inputs, **results, **dict.fromkeys(point.metrics, 2.0), "error": "", **more}
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
         ran.append(point)
         return row_of(point)
 
-    monkeypatch.setattr(sweeps, "run_point", instant)
+    monkeypatch.setattr(execution, "simulate_point", instant)
     return ran
 
 
 def quick(grid: dict[str, Any], **options: Any) -> Any:
-    return sweep(memory.copy, grid, **{"gpu": "toy", "processes": 1, "progress": False, **options})
+    return sweep(memory.copy, grid, **{"gpu": "toy", "processes": 1, "progress": False, "store": None, **options})
 
 
 def test_rows_follow_the_gpus_and_the_grid(runs: list[Point]) -> None:
@@ -107,55 +107,20 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
     runs: list[Point], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = tmp_path / "points.jsonl"
-    instant = sweeps.run_point
+    instant = execution.simulate_point
 
     def stop_at_the_third(point: Point) -> dict[str, Any]:
         if len(runs) == 2:
             raise KeyboardInterrupt
         return instant(point)
 
-    monkeypatch.setattr(sweeps, "run_point", stop_at_the_third)
+    monkeypatch.setattr(execution, "simulate_point", stop_at_the_third)
     with pytest.raises(SweepStopped, match="stopped after 2 of 4 points.*run the same sweep again") as stopped:
         quick({"n": [1, 2, 3, 4]}, store=store)
     assert list(stopped.value.frame["n"]) == [1, 2]
-    monkeypatch.setattr(sweeps, "run_point", instant)
+    monkeypatch.setattr(execution, "simulate_point", instant)
     assert list(quick({"n": [1, 2, 3, 4]}, store=store)["n"]) == [1, 2, 3, 4]
     assert [point.params["n"] for point in runs] == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("change", "same"),
-    [
-        ({}, True),
-        ({"grid": {"n": [33]}}, False),
-        ({"gpu": "t4"}, False),
-        ({"metrics": ["smsp__inst_executed.sum"]}, False),
-        ({"workload": memory.gather}, False),
-    ],
-)
-def test_a_stored_point_is_of_one_workload_parameters_gpu_and_metrics(change: dict[str, Any], same: bool) -> None:
-    base: dict[str, Any] = {"workload": memory.copy, "grid": {"n": [32]}, "gpu": "toy", "metrics": ()}
-    keys = [
-        sweeps._points(each["workload"], each["grid"], each["gpu"], tuple(each["metrics"]))[0].key
-        for each in (base, base | change)
-    ]
-    assert (keys[0] == keys[1]) is same
-
-
-def test_a_stored_point_is_of_the_profiles_values_not_of_its_name() -> None:
-    toy = load_profile("toy")
-    changed = toy.override({"gpu.clock_mhz": toy.gpu.clock_mhz + 1})
-    keys = {sweeps._points(memory.copy, {"n": [32]}, gpu, ())[0].key for gpu in (toy, changed)}
-    assert len(keys) == 2
-
-
-def test_a_stored_point_is_of_what_the_files_hold_that_the_workload_reads(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    keys = set()
-    for text in ("one", "two"):
-        data.write_text(text)
-        keys.add(sweeps._points(memory.copy, {"n": [32]}, "toy", (), [data])[0].key)
-    assert len(keys) == 2
 
 
 def test_parallel_rows_equal_serial_ones() -> None:
@@ -252,7 +217,7 @@ if __name__ == "__main__":
 
 def test_ctrl_c_while_processes_start_is_the_parents_alone() -> None:
     handler = signal.getsignal(signal.SIGINT)
-    with sweeps._starting_processes():
+    with execution._starting_processes():
         child = subprocess.run(
             [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"],
             capture_output=True, text=True, check=True,
