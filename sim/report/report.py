@@ -166,6 +166,11 @@ class Report:
         return pd.DataFrame(self.content.block_times, columns=["sm", "start", "end"])
 
     @property
+    def has_timeline(self) -> bool:
+        """Whether SMs were recorded over time."""
+        return self._timeline is not None
+
+    @property
     def recorded(self) -> Timeline:
         """What was recorded over time: intervals, addresses, the SMs.
 
@@ -236,12 +241,7 @@ class Report:
         """Canonical JSON, byte-identical for equal reports: as a string, or written whole to `path`."""
         from sim.report.archive import dump
 
-        text = dump(self)
-        if path is None:
-            return text
-        with whole_file(path) as file:
-            file.write_text(text, encoding="utf-8", newline="\n")
-        return None
+        return _text(dump(self), path)
 
     @classmethod
     def from_json(cls, source: str | os.PathLike[str]) -> Report:
@@ -252,3 +252,73 @@ class Report:
         from sim.report.archive import load
 
         return load(source)
+
+    @overload
+    def to_csv(self, path: None = None, table: str = "metrics") -> str: ...
+
+    @overload
+    def to_csv(self, path: str | os.PathLike[str], table: str = "metrics") -> None: ...
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None, table: str = "metrics") -> str | None:
+        """A table as CSV: "metrics" (`to_frame()`), "lines", "instructions", "blocks" or "timeline"."""
+        from sim.report.exports.tables import frame
+
+        return _text(frame(self, table).to_csv(index=False, lineterminator="\n"), path)
+
+    def to_parquet(self, path: str | os.PathLike[str], table: str = "metrics") -> None:
+        """A table, as for `to_csv`, as Parquet. Raises `ImportError` without pyarrow (extra `parquet`)."""
+        from sim.report.exports.tables import write_parquet
+
+        with whole_file(path) as file:
+            write_parquet(self, table, file)
+
+    @overload
+    def to_nsight_csv(self, path: None = None) -> str: ...
+
+    @overload
+    def to_nsight_csv(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_nsight_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The metrics as `ncu --csv --page raw --print-units base` prints them, for scripts that read that."""
+        from sim.report.exports.nsight_csv import raw_page
+
+        return _text(raw_page([self]), path)
+
+    @overload
+    def to_perfetto(self, path: None = None) -> str: ...
+
+    @overload
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_perfetto(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Blocks, and warps, loads and copies of the recorded SMs, over time, for ui.perfetto.dev and chrome://tracing.
+
+        One microsecond of the file is one SM cycle. Without a recorded SM it has blocks only.
+        """
+        from sim.report.exports.chrome_trace import dump
+
+        return _text(dump(self), path)
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The report as one HTML file that needs no network: the page, and a timeline to zoom and point at.
+
+        Without a recorded SM the timeline has blocks only.
+        """
+        from sim.report.exports.web_page import dump
+
+        return _text(dump(self), path)
+
+
+def _text(text: str, path: str | os.PathLike[str] | None) -> str | None:
+    """The text itself, or written whole to `path`."""
+    if path is None:
+        return text
+    with whole_file(path) as file:
+        file.write_text(text, encoding="utf-8", newline="\n")
+    return None

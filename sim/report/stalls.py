@@ -87,6 +87,30 @@ REASONS: dict[Stall, Reason] = {
     Stall.MISC: Reason("Stall Misc", "another reason", ""),
 }
 
+#: How pictures show each state. Issues are green, memory waits warm, execution blue, barriers purple, the rest grey;
+#: the frequent ones are of Okabe and Ito's palette, which stays distinct for colour-blind readers.
+COLOURS: dict[Stall, str] = {
+    Stall.SELECTED: "#009E73",
+    Stall.NOT_SELECTED: "#A5DCC8",
+    Stall.WAIT: "#56B4E9",
+    Stall.LONG_SCOREBOARD: "#D55E00",
+    Stall.SHORT_SCOREBOARD: "#E69F00",
+    Stall.MATH_PIPE_THROTTLE: "#0072B2",
+    Stall.MIO_THROTTLE: "#F0E442",
+    Stall.LG_THROTTLE: "#F3A683",
+    Stall.TEX_THROTTLE: "#B8860B",
+    Stall.DISPATCH_STALL: "#1F3A5F",
+    Stall.NO_INSTRUCTION: "#8A8F98",
+    Stall.IMC_MISS: "#B4B8BF",
+    Stall.BRANCH_RESOLVING: "#4B7F9E",
+    Stall.BARRIER: "#CC79A7",
+    Stall.MEMBAR: "#8E5A8A",
+    Stall.GMMA: "#5E4FA2",
+    Stall.SLEEPING: "#D9DCE1",
+    Stall.DRAIN: "#6B4226",
+    Stall.MISC: "#3A3F47",
+}
+
 
 def ratio_name(reason: Stall) -> str:
     """Nsight's metric: warps in this state an issued instruction."""
