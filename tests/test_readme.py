@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import sim
 from sim.cli import app
-from sim.cli.run import find_workloads
+from sim.cli.workloads import find_workloads
 from tests.cuda.extras import needs_cuda
 from workloads import matmul
 

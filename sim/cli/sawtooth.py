@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.files import check_place
+from sim.cli.options import STANDARD_OUTPUT, Gpu, Json, Processes, check_places, write
 from sim.report.formatting import counted
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def choose_sizes(sizes: str | None, first: int | None, last: int | None, step: i
 
 
 def sawtooth(
-    gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = DEFAULT_GPU,
+    gpu: Gpu = DEFAULT_GPU,
     tile: Annotated[str, typer.Option(help="Rows x columns of C that a block computes, e.g. 256x128.")] = "256x128",
     sizes: Annotated[str | None, typer.Option(help="Sizes N, separated by commas.")] = None,
     first: Annotated[int | None, typer.Option("--from", help="First size of a range; 256 if not given.")] = None,
@@ -66,12 +66,18 @@ def sawtooth(
     dtype: Annotated[str, typer.Option(help="bf16, f16 or tf32.")] = "bf16",
     output: Annotated[Path | None, typer.Option(help="Picture to write (PNG, SVG or PDF).")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write the points as CSV, beside the picture.")] = False,
-    processes: Annotated[int | None, typer.Option(min=1, help="Processes to use; default: one a core.")] = None,
+    json: Json = None,
+    processes: Processes = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what an earlier run has finished.")] = False,
 ) -> None:
-    """Simulate a tiled matrix product at many sizes and draw TFLOP/s, tiles, waves and tail.
+    """Draw what tiles and waves do to a matrix product.
 
+    It is simulated at many sizes; the picture shows TFLOP/s, tiles, waves and the tail.
     Finished points are kept beside the picture, so a stopped run goes on where it was.
+
+    \b
+    Example:
+      tailwave sawtooth --gpu h200 --tile 128x128 --from 512 --to 2048 --step 256 --csv
     """
     from sim.profile import load_profile
     from sim.sweeps import SweepStopped, sweep
@@ -88,7 +94,7 @@ def sawtooth(
     if picture.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"--output {picture}: give a file name that ends in {', '.join(FORMATS)}")
     picture.parent.mkdir(parents=True, exist_ok=True)
-    check_place(picture)
+    check_places(picture, json)
     store = picture.with_suffix(".jsonl")
     if fresh:
         store.unlink(missing_ok=True)
@@ -105,10 +111,13 @@ def sawtooth(
     if done.empty:
         raise typer.Exit(1)
     if csv:
-        done.to_csv(picture.with_suffix(".csv"), index=False)
-    typer.echo(summary(done))
+        write(picture.with_suffix(".csv"), lambda: done.to_csv(index=False, lineterminator="\n"))
     title = f"Tensor-core matrix product, {dtype}, {tile} tiles, {profile.gpu.name}"
-    typer.echo(str(_draw(done, (shape[0], shape[1]), title, picture)))
+    _draw(done, (shape[0], shape[1]), title, picture)
+    write(json, lambda: done.to_json(orient="records", indent=1) + "\n")
+    if json != STANDARD_OUTPUT:
+        typer.echo(summary(done))
+        typer.echo(str(picture))
     if len(failed):
         raise typer.Exit(1)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sim.cli.options import Gpu, Processes
 from sim.files import check_place, whole_file
 
 if TYPE_CHECKING:
@@ -44,19 +45,23 @@ def choose_cases(folder: Path, limit: float, classes: list[str], kernels: list[s
 
 
 def validate(
-    gpu: Annotated[str, typer.Option(help="Profile name or TOML file.")] = "h200",
+    gpu: Gpu = "h200",
     limit: Annotated[float, typer.Option(help="Most warp instructions of a launch, such as 5e7.")] = MOST_INSTRUCTIONS,
     classes: Annotated[list[str] | None, typer.Option("--class", help="Only this class; repeatable.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("--kernel", help="Only this kernel; repeatable.")] = None,
     suite: Annotated[Path | None, typer.Option(help="Folder with kernels.sass.gz and kernels_counters.csv.")] = None,
     output: Annotated[Path, typer.Option(help="Table to write; the picture goes beside it.")] = Path("validate.csv"),
-    processes: Annotated[int | None, typer.Option(min=1, help="Processes to use; default: one a core.")] = None,
+    processes: Processes = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what an earlier run has finished.")] = False,
 ) -> None:
-    """Compare compiled kernels with the card that they were measured on: cycles and counters.
+    """Compare compiled kernels with the measured card.
 
     Writes a table of all launches and a picture, and prints the mean error by class.
     Finished launches are kept beside the table, so a stopped run goes on where it was.
+
+    \b
+    Example:
+      tailwave validate --class streaming --limit 1e6
     """
     from sim.profile import load_profile
     from sim.sweeps import SweepStopped, sweep

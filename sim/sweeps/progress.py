@@ -11,6 +11,7 @@ class Progress(AbstractContextManager["Progress"]):
     """A bar with points done, time left and what finished last, by the columns that vary."""
 
     def __init__(self, total: int, done: int, varied: Sequence[str]) -> None:
+        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -28,6 +29,7 @@ class Progress(AbstractContextManager["Progress"]):
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
+            console=Console(stderr=True),  # standard output is for results
         )
         self._varied = varied
         self._task = self._progress.add_task("starting" if done < total else "", total=total, completed=done)

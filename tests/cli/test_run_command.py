@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sim.cli import app
-from sim.cli.run import find_workloads, parse_value
+from sim.cli.options import parse_value
+from sim.cli.workloads import find_workloads
 
 
 def invoke(*words: str) -> tuple[int, str]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.cli.run import find_workloads
+from sim.cli.workloads import find_workloads
 from sim.launch import Launch
 from sim.profile import load_profile
 from sim.sweeps import SweepError, keys

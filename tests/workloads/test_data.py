@@ -9,7 +9,7 @@ import typing
 import numpy as np
 import pytest
 
-from sim.cli.run import find_workloads
+from sim.cli.workloads import find_workloads
 from workloads import memory
 
 
