@@ -22,6 +22,7 @@ from sim.sweeps.errors import SweepError
 from sim.sweeps.point import Point, Row, failed, simulate_point
 
 MOST_SUBMITTED = 1000  #: points that a cluster holds at a time; each carries its profile, 20 KB
+_HAS_MASKS = hasattr(signal, "pthread_sigmask")  #: not so on Windows
 Finished = tuple[Point, Row]
 
 
@@ -142,20 +143,27 @@ def _until_one_dies(queue: deque[Point], processes: int) -> Generator[Finished, 
 
 @contextmanager
 def _starting_processes() -> Iterator[None]:
-    """Processes that start here do not run the caller's script again, and from the first moment ignore Ctrl-C.
+    """Processes that start here do not run the caller's script again, and never see Ctrl-C.
 
-    So a sweep needs no `if __name__ == "__main__"`, and a Ctrl-C that comes while they start ends it as one.
+    So a sweep needs no `if __name__ == "__main__"`. They inherit that the signal is blocked; here, one
+    that comes meanwhile is neither lost nor leaves a process half started: it waits for the end.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
+    came: list[int] = []
     here = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number)) if here else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if _HAS_MASKS else set()
     try:
         yield
     finally:
+        sys.modules["__main__"] = main
+        if _HAS_MASKS:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if here:
             signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
-        sys.modules["__main__"] = main
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _begin() -> None:

@@ -215,14 +215,16 @@ if __name__ == "__main__":
 """
 
 
-def test_ctrl_c_while_processes_start_is_the_parents_alone() -> None:
-    handler = signal.getsignal(signal.SIGINT)
-    with execution._starting_processes():
-        child = subprocess.run(
-            [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    assert (child.stdout, signal.getsignal(signal.SIGINT)) == ("True\n", handler)
+def test_ctrl_c_while_processes_start_is_the_parents_alone_and_not_lost() -> None:
+    blocked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    reached_the_end = False
+    with pytest.raises(KeyboardInterrupt):
+        with execution._starting_processes():
+            os.kill(os.getpid(), signal.SIGINT)
+            child = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=True)
+            reached_the_end = True
+    assert (child.stdout, reached_the_end) == ("True\n", True)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_ctrl_c_ends_the_processes_too(tmp_path: Path) -> None:
