@@ -1,20 +1,117 @@
-"""What pictures share: colours, and how a figure becomes a file."""
+"""What pictures share: size, colours, titles, and how a figure becomes a file or a cell of a notebook."""
 
 from __future__ import annotations
 
+import io
 import os
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sim.counters import Stall
 from sim.files import whole_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from sim.report import Report
 
 # Okabe and Ito's palette, which stays distinct for colour-blind readers.
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
-SKY, RED, BLACK = "#56B4E9", "#D55E00", "#000000"
+SKY, RED, BLACK, YELLOW = "#56B4E9", "#D55E00", "#000000", "#F0E442"
 INK = "#777777"  #: of what only helps to read
+PALE = "#EEEEEE"  #: of what is empty
+
+#: Colours of the stall reasons, the same in every picture; reasons that seldom matter share greys.
+STALL_COLORS: dict[Stall, str] = {
+    Stall.SELECTED: BLACK,
+    Stall.NOT_SELECTED: "#C8C8C8",
+    Stall.WAIT: GREEN,
+    Stall.LONG_SCOREBOARD: RED,
+    Stall.SHORT_SCOREBOARD: SKY,
+    Stall.MATH_PIPE_THROTTLE: PURPLE,
+    Stall.MIO_THROTTLE: YELLOW,
+    Stall.LG_THROTTLE: ORANGE,
+    Stall.BARRIER: BLUE,
+    Stall.GMMA: "#5B2C83",
+    Stall.NO_INSTRUCTION: "#7A5230",
+}
+OTHER_COLOR = "#5A5A5A"  #: of stall reasons without a colour of their own
+
+WIDTH = 8.5  #: inches, of a notebook's cell
+DPI = 100
+TITLE_CHARACTERS, NOTE_CHARACTERS = 95, 118  #: that a line holds at that width
+TITLE_INCHES, NOTE_INCHES, GAP_INCHES = 0.2, 0.17, 0.12  #: heights of lines, and the gap round them
+
+LEGEND_CHARACTERS = 130  #: of a row of the legend
+
+
+def stall_color(reason: Stall) -> str:
+    """The colour of a stall reason."""
+    return STALL_COLORS.get(reason, OTHER_COLOR)
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure of so many inches, which a notebook shows without pyplot."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A figure that shows itself."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            """Twice the pixels of its size on the page, so that it is sharp on fine screens too."""
+            out = io.BytesIO()
+            self.savefig(out, format="png", dpi=2 * DPI)
+            wide, high = self.get_size_inches()
+            return out.getvalue(), {"width": round(DPI * wide), "height": round(DPI * high)}
+
+    return Picture(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def subject(report: Report) -> str:
+    """What ran, where: the title of a report's picture."""
+    header = report.header
+    params = ", ".join(f"{name}={value}" for name, value in header.params)
+    return f"{header.kernel}{f'({params})' if params else ''} on {header.gpu}"
+
+
+def headline(figure: Figure, title: str, *notes: str) -> None:
+    """A title, and below it what the picture says in figures; the figure grows by the room that they take."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    titles = textwrap.wrap(title, TITLE_CHARACTERS)
+    lines = [line for note in notes for line in textwrap.wrap(note, NOTE_CHARACTERS)]
+    wide, body = figure.get_size_inches()
+    room = TITLE_INCHES * len(titles) + NOTE_INCHES * len(lines) + GAP_INCHES
+    high = body + room
+    figure.set_size_inches(wide, high)
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(rect=(0, 0, 1, body / high))
+    y = high - GAP_INCHES / 2
+    for k, text in enumerate((*titles, *lines)):
+        is_title = k < len(titles)
+        look: dict[str, Any] = {"fontsize": 11} if is_title else {"fontsize": 9, "color": INK}
+        figure.text(GAP_INCHES / wide, y / high, text, va="top", **look).set_in_layout(False)
+        y -= TITLE_INCHES if is_title else NOTE_INCHES
+
+
+def draw_legend(figure: Figure, colors: dict[str, str]) -> None:
+    """What each colour means, below the picture, in as many rows as it needs."""
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=color, label=label) for label, color in colors.items()]
+    columns = LEGEND_CHARACTERS // (max(map(len, colors)) + 7)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def tidy(axes: Axes, **grid: Any) -> None:
+    """No frame, and faint lines across where `axis` says."""
+    axes.spines[["top", "right"]].set_visible(False)
+    if grid:
+        axes.grid(color="#e5e5e5", linewidth=0.6, zorder=0, **grid)
+    axes.set_axisbelow(True)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:

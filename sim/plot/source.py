@@ -26,13 +26,16 @@ NAMED = 5  #: percent of the cycles from which a line's stall reason is named
 
 
 def draw_source(report: Report, source: str | None = None, file: str | None = None) -> Figure:
-    """A figure of one source file: its lines, and a bar a line for its share of all warps' cycles.
+    """A kernel's source, and beside each line its share of all warps' cycles and what they waited for.
+
+    How to read it: a bar is the share of the cycles that warps spent at the line, with the reason for
+    most of them; the longest is orange. A cycle counts for the line whose instruction waits, which may
+    be the one that needs the data, not the one that asked for it. *Sectors / request* are orange where
+    an access takes over 1.5 times the sectors of a dense one: 4 is right for words of 4 bytes.
 
     `source` is the file's text; without it, only lines that have instructions are shown.
     `file` chooses a file by the end of its name; without it, the one with the most cycles.
-    The line with the most cycles is orange, as are accesses that take over 1.5 times the sectors
-    of dense ones. A cycle counts for the line whose instruction waits, which may be the one
-    that needs the data, not the one that asked for it.
+    Raises `ValueError` for a report without source lines.
     """
     from matplotlib.figure import Figure
 

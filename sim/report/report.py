@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from sim.counters import LaunchResult
 from sim.files import whole_file
 from sim.launch import Launch
 from sim.occupancy import Occupancy
-from sim.profile import Profile
+from sim.profile import Profile, load_profile
 from sim.report.content import Content, Header, content_of
 from sim.report.lines import LINE_ORDER, Columns, line_columns
 from sim.report.metrics import BREAKDOWNS, TABLE, unknown_metric
@@ -24,6 +25,8 @@ from sim.timeline import Timeline, TimelineError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from sim import plot
 
 
 class Report:
@@ -49,18 +52,31 @@ class Report:
         self.outputs: Mapping[str, npt.NDArray[Any]] = {} if outputs is None else outputs
         self.launch = launch
         self._timeline = result.timeline
+        self._profile: Profile | None = profile
 
     @classmethod
     def of(cls, content: Content) -> Report:
         """A report with this content, such as a saved one."""
         report = cls.__new__(cls)
-        report.content, report.outputs, report.launch, report._timeline = content, {}, None, None
+        report.content, report.outputs, report.launch = content, {}, None
+        report._timeline = report._profile = None
         return report
 
     @property
     def header(self) -> Header:
         """What ran, where."""
         return self.content.header
+
+    @property
+    def profile(self) -> Profile:
+        """The GPU that it ran on.
+
+        Of a saved report it is the profile of that name as it is now. Raises `ProfileError`
+        if there is none, as where values were overridden.
+        """
+        if self._profile is None:
+            self._profile = load_profile(self.header.profile)
+        return self._profile
 
     @property
     def verdict(self) -> Verdict:
@@ -215,6 +231,36 @@ class Report:
             against = other.values.get(name, math.nan)
             rows.append((name, TABLE[name].unit, value, against, value / against if against else math.nan))
         return pd.DataFrame(rows, columns=["metric", "unit", "this", "other", "ratio"])
+
+    # -- pictures: the functions of `sim.plot`, each with what it shows and how to read it ---
+
+    if TYPE_CHECKING:
+        draw_banks = plot.draw_banks
+        draw_blocks = plot.draw_blocks
+        draw_divergence = plot.draw_divergence
+        draw_memory = plot.draw_memory
+        draw_occupancy = plot.draw_occupancy
+        draw_pipes = plot.draw_pipes
+        draw_roofline = plot.draw_roofline
+        draw_sectors = plot.draw_sectors
+        draw_source = plot.draw_source
+        draw_stalls = plot.draw_stalls
+        draw_warps = plot.draw_warps
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """`draw_*`: a picture of `sim.plot`, which is loaded when it is first used."""
+            if name.startswith("draw_"):
+                from sim import plot
+
+                if name in plot.OF_REPORT:
+                    return MethodType(getattr(plot, name), self)
+            raise AttributeError(f"a report has no attribute {name!r}", name=name, obj=self)
+
+        def __dir__(self) -> list[str]:
+            from sim import plot
+
+            return sorted({*super().__dir__(), *plot.OF_REPORT})
 
     # -- documents ---------------------------------------------------------------------
 
