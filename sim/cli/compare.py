@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +12,7 @@ from sim.cli.options import STANDARD_OUTPUT, Gpu, Json, check_places, write
 from sim.cli.workloads import workload_launch
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from sim.report import Report
-
-LEAST_CHANGE = 0.01  #: of a metric that is shown without --all
 
 
 def compare(
@@ -41,12 +36,14 @@ def compare(
       tailwave compare "memory.transpose n=256 method=naive" "memory.transpose n=256 method=padded"
       tailwave compare before.json after.json --max-slowdown 5
     """
+    from sim.report.comparison import text
+
     check_places(json, csv)
     before, after = report_of(baseline, gpu), report_of(current, gpu)
     table = after.compare(before)
     if STANDARD_OUTPUT not in (json, csv):
         typer.echo(head(before, after))
-        show(table if all_ else changed(table))
+        typer.echo(text(table if all_ else table.changed()))
     write(csv, lambda: table.to_csv(index=False, lineterminator="\n"))
     write(json, lambda: table.to_json(orient="records", indent=1) + "\n")
     slowdown = 100 * (after.cycles / before.cycles - 1)
@@ -82,52 +79,3 @@ def head(before: Report, after: Report) -> str:
         f"current   {after.header.title}\n          {after.verdict.text}\n"
         f"cycles    {before.cycles:,} -> {after.cycles:,}, {change}"
     )
-
-
-def changed(table: pd.DataFrame) -> pd.DataFrame:
-    """The page's metrics that changed enough to be shown."""
-    from sim.report.sections import PAGE
-
-    on_page = {name for section in PAGE for name in section.rows}
-    this, other = table["this"], table["other"]
-    same = (this == other) | (this.isna() & other.isna()) | ((table["ratio"] - 1).abs() < LEAST_CHANGE)
-    return table[~same & table["metric"].isin(on_page)]
-
-
-def show(table: pd.DataFrame) -> None:
-    """The table on the terminal: label, both values, and the change."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from sim.report.formatting import with_unit
-    from sim.report.metrics import TABLE
-
-    if table.empty:
-        typer.echo("no metric changed")
-        return
-    heads = [Column(head, justify="right", no_wrap=True) for head in ("baseline", "current", "change")]
-    shown = Table(Column("metric", no_wrap=True), *heads, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for row in table.itertuples():
-        values = (" ".join(with_unit(value, row.unit)).strip() for value in (_plain(row.other), _plain(row.this)))
-        shown.add_row(*map(Text, (TABLE[row.metric].label, *values, change_text(row.other, row.this))))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
-    console.print(shown)
-
-
-def _plain(value: float) -> int | float:
-    """A whole number as one: a table's column has one type."""
-    return int(value) if not math.isnan(value) and value == int(value) else value
-
-
-def change_text(before: float, after: float) -> str:
-    """`+25 %`, `x 4.0` from double on, or nothing where there is no ratio."""
-    if math.isnan(before) or math.isnan(after) or before == after:
-        return ""
-    if before <= 0 or after < 0:
-        return "new" if before == 0 else ""
-    ratio = after / before
-    return f"x {ratio:,.1f}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %"

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from sim.counters import Stall
-from sim.plot.figure import BLUE, INK, PALE, headline, new_figure, stall_color, subject, tidy
+from sim.plot.figure import BLUE, INK, PALE, headline, new_figure, subject, tidy
 from sim.report.metrics.compute import CYCLE_PIPES, INSTRUCTION_PIPES
 from sim.report.metrics.speed import ELAPSED
-from sim.report.stalls import REASONS, ratio_name
+from sim.report.stalls import COLOURS, REASONS, ratio_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def draw_stalls(report: Report) -> Figure:
     axes = figure.subplots()
     for k, reason in enumerate(shown):
         value = cycles[reason]
-        axes.barh(k, value, height=0.7, color=stall_color(reason))
+        axes.barh(k, value, height=0.7, color=COLOURS[reason])
         _label(axes, value, k, f"{value:,.2f} cycles  {100 * value / total:.0f} %")
     axes.set_yticks(range(len(shown)), [REASONS[reason].label for reason in shown], fontsize=8)
     axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)

@@ -8,7 +8,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.counters import Stall
 from sim.files import whole_file
 
 if TYPE_CHECKING:
@@ -23,33 +22,12 @@ SKY, RED, BLACK, YELLOW = "#56B4E9", "#D55E00", "#000000", "#F0E442"
 INK = "#777777"  #: of what only helps to read
 PALE = "#EEEEEE"  #: of what is empty
 
-#: Colours of the stall reasons, the same in every picture; reasons that seldom matter share greys.
-STALL_COLORS: dict[Stall, str] = {
-    Stall.SELECTED: BLACK,
-    Stall.NOT_SELECTED: "#C8C8C8",
-    Stall.WAIT: GREEN,
-    Stall.LONG_SCOREBOARD: RED,
-    Stall.SHORT_SCOREBOARD: SKY,
-    Stall.MATH_PIPE_THROTTLE: PURPLE,
-    Stall.MIO_THROTTLE: YELLOW,
-    Stall.LG_THROTTLE: ORANGE,
-    Stall.BARRIER: BLUE,
-    Stall.GMMA: "#5B2C83",
-    Stall.NO_INSTRUCTION: "#7A5230",
-}
-OTHER_COLOR = "#5A5A5A"  #: of stall reasons without a colour of their own
-
 WIDTH = 8.5  #: inches, of a notebook's cell
 DPI = 100
 TITLE_CHARACTERS, NOTE_CHARACTERS = 95, 118  #: that a line holds at that width
 TITLE_INCHES, NOTE_INCHES, GAP_INCHES = 0.2, 0.17, 0.12  #: heights of lines, and the gap round them
 
 LEGEND_CHARACTERS = 130  #: of a row of the legend
-
-
-def stall_color(reason: Stall) -> str:
-    """The colour of a stall reason."""
-    return STALL_COLORS.get(reason, OTHER_COLOR)
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:

@@ -15,19 +15,16 @@ from sim.plot.figure import (
     GREEN,
     INK,
     ORANGE,
-    OTHER_COLOR,
     PALE,
     PURPLE,
     RED,
     SKY,
-    STALL_COLORS,
     draw_legend,
     headline,
     new_figure,
-    stall_color,
     subject,
 )
-from sim.report.stalls import REASONS
+from sim.report.stalls import COLOURS, REASONS
 from sim.timeline import TimelineError
 
 if TYPE_CHECKING:
@@ -98,7 +95,7 @@ def draw_warps(report: Report, sm: int | None = None, cycles: tuple[int, int] | 
     subcores = report.profile.core.subcores
     figure = new_figure(1.9 + max(0.08 * len(slots), 1.0))
     axes = figure.subplots()
-    colors = ListedColormap(["white", *(stall_color(reason) for reason in Stall)])
+    colors = ListedColormap(["white", *(COLOURS[reason] for reason in Stall)])
     axes.imshow(
         cells, cmap=colors, vmin=NO_WARP - 0.5, vmax=len(Stall) - 0.5, aspect="auto", interpolation="nearest",
         extent=(first, last, len(slots) - 0.5, -0.5),
@@ -121,12 +118,7 @@ def draw_warps(report: Report, sm: int | None = None, cycles: tuple[int, int] | 
     headline(figure, subject(report), note)
     shown = [Stall(k) for k in range(len(Stall)) if (cells == k).any()]
     shown.sort(key=lambda reason: -int((cells == reason).sum()))
-    names = {_name(reason): stall_color(reason) for reason in shown if reason in STALL_COLORS}
-    others = [reason for reason in shown if reason not in STALL_COLORS]
-    if others:
-        listed = ", ".join(_name(reason) for reason in others[:3])
-        names[listed + (" and others" if len(others) > 3 else "")] = OTHER_COLOR
-    draw_legend(figure, names)
+    draw_legend(figure, {_name(reason): COLOURS[reason] for reason in shown})
     return figure
 
 

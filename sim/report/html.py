@@ -57,11 +57,11 @@ def page(report: Report) -> str:
     return f'<div class="tailwave">{"".join(parts)}</div>'
 
 
-def _fold(title: str, body: str, is_open: bool) -> str:
+def fold(title: str, body: str, is_open: bool) -> str:
     return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{body}</details>"
 
 
-def _table(rows: Iterable[Sequence[str]], headings: Sequence[str] = ()) -> str:
+def html_table(rows: Iterable[Sequence[str]], headings: Sequence[str] = ()) -> str:
     """A table of ready HTML cells."""
     head = f"<tr>{''.join(map(_heading, headings))}</tr>" if headings else ""
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
@@ -78,7 +78,7 @@ def _section(report: Report, section: Section) -> str:
     for name in section.rows:
         label, value = metric_cells(report, name)
         rows.append((f'<span title="{escape(name)}">{escape(label)}</span>', escape(value)))
-    body = _table(rows)
+    body = html_table(rows)
     if section.key == "SpeedOfLight":
         for label, parts in (breakdown_cells(report, name) for name in BREAKDOWNS):
             body += f'<div class="advice">{escape(label)}: {escape(parts)}</div>'
@@ -88,13 +88,13 @@ def _section(report: Report, section: Section) -> str:
         body += _bars(opcode_rows(report))
     for grid in section.grids:
         cells = [(escape(label), *map(escape, row)) for label, row in grid_cells(report, grid)]
-        body += _table(cells, (grid.title, *grid.columns)) if cells else ""
-    return _fold(section.title, body, section.key in OPEN)
+        body += html_table(cells, (grid.title, *grid.columns)) if cells else ""
+    return fold(section.title, body, section.key in OPEN)
 
 
 def _bars(rows: list[tuple[str, float, str]]) -> str:
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
-    return _table(
+    return html_table(
         (escape(label), f'<span class="bar" style="width:{12 * value / most:.2f}em"></span>', escape(text))
         for label, value, text in rows
     )
@@ -108,4 +108,4 @@ def _source(report: Report) -> str:
     if not rows:
         return ""
     files = f"<div>{escape(', '.join(file_names(report, hottest)))}</div>"
-    return _fold("Source Lines With The Most Warp Cycles", files + _table(rows, LINE_HEADINGS), False)
+    return fold("Source Lines With The Most Warp Cycles", files + html_table(rows, LINE_HEADINGS), False)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sim import plot
+    from sim.report.comparison import Comparison
 
 
 class Report:
@@ -222,15 +223,18 @@ class Report:
         frame = pd.DataFrame(rows, columns=["name", "metric", "value"])
         return frame.sort_values("value", ascending=False, kind="stable", ignore_index=True)
 
-    def compare(self, other: Report) -> pd.DataFrame:
-        """Two reports side by side: `metric`, `unit`, `this`, `other`, `ratio` (this over other)."""
-        import pandas as pd
+    def compare(self, other: Report) -> Comparison:
+        """Two reports side by side: `metric`, `unit`, `this`, `other`, `ratio` (this over other).
+
+        Shown, it is the metrics that changed, marked: ▲ where this report has more, ▼ where it has less.
+        """
+        from sim.report.comparison import COLUMNS, Comparison
 
         rows = []
         for name, value in self.values.items():
             against = other.values.get(name, math.nan)
             rows.append((name, TABLE[name].unit, value, against, value / against if against else math.nan))
-        return pd.DataFrame(rows, columns=["metric", "unit", "this", "other", "ratio"])
+        return Comparison(rows, columns=COLUMNS)
 
     # -- pictures: the functions of `sim.plot`, each with what it shows and how to read it ---
 

@@ -87,27 +87,27 @@ REASONS: dict[Stall, Reason] = {
     Stall.MISC: Reason("Stall Misc", "another reason", ""),
 }
 
-#: How pictures show each state. Issues are green, memory waits warm, execution blue, barriers purple, the rest grey;
-#: the frequent ones are of Okabe and Ito's palette, which stays distinct for colour-blind readers.
+#: How pictures show each state. The frequent ones are of Okabe and Ito's palette and a few more, which stay distinct
+#: for colour-blind readers; reasons that seldom count have shades of them.
 COLOURS: dict[Stall, str] = {
-    Stall.SELECTED: "#009E73",
-    Stall.NOT_SELECTED: "#A5DCC8",
-    Stall.WAIT: "#56B4E9",
+    Stall.SELECTED: "#000000",
+    Stall.NOT_SELECTED: "#C8C8C8",
+    Stall.WAIT: "#009E73",
     Stall.LONG_SCOREBOARD: "#D55E00",
-    Stall.SHORT_SCOREBOARD: "#E69F00",
-    Stall.MATH_PIPE_THROTTLE: "#0072B2",
+    Stall.SHORT_SCOREBOARD: "#56B4E9",
+    Stall.MATH_PIPE_THROTTLE: "#CC79A7",
     Stall.MIO_THROTTLE: "#F0E442",
-    Stall.LG_THROTTLE: "#F3A683",
-    Stall.TEX_THROTTLE: "#B8860B",
-    Stall.DISPATCH_STALL: "#1F3A5F",
-    Stall.NO_INSTRUCTION: "#8A8F98",
-    Stall.IMC_MISS: "#B4B8BF",
-    Stall.BRANCH_RESOLVING: "#4B7F9E",
-    Stall.BARRIER: "#CC79A7",
-    Stall.MEMBAR: "#8E5A8A",
-    Stall.GMMA: "#5E4FA2",
+    Stall.LG_THROTTLE: "#E69F00",
+    Stall.TEX_THROTTLE: "#F3A683",
+    Stall.DISPATCH_STALL: "#8E5A8A",
+    Stall.NO_INSTRUCTION: "#7A5230",
+    Stall.IMC_MISS: "#A98467",
+    Stall.BRANCH_RESOLVING: "#5A5A5A",
+    Stall.BARRIER: "#0072B2",
+    Stall.MEMBAR: "#1F3A5F",
+    Stall.GMMA: "#5B2C83",
     Stall.SLEEPING: "#D9DCE1",
-    Stall.DRAIN: "#6B4226",
+    Stall.DRAIN: "#8A8F98",
     Stall.MISC: "#3A3F47",
 }
 

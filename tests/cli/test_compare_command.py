@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.cli.compare import change_text
+from sim.report.comparison import change_text
 from workloads import memory
 
 RUNS = ("memory.transpose n=64 method=naive", "memory.transpose n=64 method=padded")

@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 
 import sim
 from sim import plot
-from sim.plot.figure import DPI, OTHER_COLOR, STALL_COLORS, WIDTH
+from sim.counters import Stall
+from sim.plot.figure import DPI, WIDTH
+from sim.report.stalls import COLOURS
 from sim.timeline import TimelineError
 from tests.core.launches import small
 from tests.plot.pictures import outside, overlaps
@@ -117,5 +119,13 @@ def lab(color: str, sight: str) -> np.ndarray:
 
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_of_stall_reasons_can_be_told_apart(sight: str) -> None:
-    for (a, first), (b, second) in combinations([*STALL_COLORS.items(), ("others", OTHER_COLOR)], 2):
-        assert np.linalg.norm(lab(first, sight) - lab(second, sight)) > 10, (a, b)
+    for a, b in combinations(FREQUENT, 2):
+        assert np.linalg.norm(lab(COLOURS[a], sight) - lab(COLOURS[b], sight)) > 10, (a, b)
+
+
+#: The reasons that fill timelines.
+FREQUENT = (
+    Stall.SELECTED, Stall.NOT_SELECTED, Stall.WAIT, Stall.LONG_SCOREBOARD, Stall.SHORT_SCOREBOARD, Stall.GMMA,
+    Stall.MATH_PIPE_THROTTLE, Stall.MIO_THROTTLE, Stall.LG_THROTTLE, Stall.BARRIER, Stall.NO_INSTRUCTION,
+    Stall.BRANCH_RESOLVING,
+)  # fmt: skip

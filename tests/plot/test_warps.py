@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 
 import sim
 from sim.counters import Stall, Track
-from sim.plot.figure import BLUE, stall_color
+from sim.plot.figure import BLUE
 from sim.plot.warps import COLUMNS, NO_WARP, PATHS, draw_divergence, draw_warps, path_of, states
 from sim.timeline import TimelineError
 from tests.core.launches import small
@@ -70,7 +70,7 @@ def test_the_picture_shows_these_cells() -> None:
     issues = int((cells == Stall.SELECTED).sum())
     assert any(f"{issues / 900:.2f} issues a cycle" in text for text in texts(figure))
     legend = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert "Issue" in legend and len(legend) == len({stall_color(Stall(k)) for k in set(cells.flat) if k >= 0})
+    assert "Issue" in legend and len(legend) == len(set(cells.flat) - {NO_WARP})
 
 
 def test_another_sm_or_an_empty_span_is_refused() -> None:
