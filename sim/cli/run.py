@@ -101,8 +101,10 @@ def run(
             typer.echo("result: equal to NumPy's")
     write(json, report.to_json)
     write(csv, report.to_nsight_csv)
-    write(html, report.to_html)
-    write(trace, report.to_perfetto)
+    if html is not None:
+        report.to_html(html)
+    if trace is not None:
+        report.to_perfetto(trace)
 
 
 def simulate_checked(launch: Launch, gpu: str, check: bool, detail: str, timeline: list[int]) -> Report:

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from sim.compilation import ensure_compiled
+from sim.device import Device
 from sim.engine import Engine
+from sim.memory_system import MemorySystem
 from sim.profile import load_profile
 from sim.sweeps import sweep
 from sim.sweeps.keys import model_version
@@ -98,14 +100,14 @@ def test_a_point_that_kills_its_process_is_a_row_and_the_others_go_on(
 
 
 def test_a_finished_point_leaves_nothing_of_its_simulation_in_memory() -> None:
-    def engines() -> int:
-        gc.collect()
-        return sum(isinstance(thing, Engine) for thing in gc.get_objects())
+    def parts() -> int:
+        return sum(isinstance(thing, Engine | Device | MemorySystem) for thing in gc.get_objects())
 
-    before = engines()
+    gc.collect()
+    before = parts()
     for n in (32, -1):  # -1 fails
         simulate_point(Point(memory.copy, {"n": n}, load_profile("toy"), (), "full", model_version()))
-    assert engines() == before
+        assert parts() == before
 
 
 def test_a_process_with_other_sources_refuses_its_point() -> None:

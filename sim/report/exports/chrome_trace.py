@@ -10,8 +10,10 @@ The format's time is microseconds, and viewers keep whole nanoseconds, which a c
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,12 +32,27 @@ FIRST_SM = 2  #: process of SM 0; there is no process 0, which systems keep for 
 POINTS = 500  #: of a counter
 
 
-def dump(report: Report) -> str:
+def lines_of(report: Report) -> Iterator[str]:
     """The trace as JSON, one event a line; equal reports give equal text."""
     clock = f"{report.cycles / report.seconds / 1e6:.6g} MHz"
     other = {"kernel": report.header.title, "time": "1 us is 1 SM cycle", "clock": clock}
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events_of(report))
-    return f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n{lines}\n]}}\n'
+    yield f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n'
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    before = ""
+    for event in events_of(report):
+        yield before + encode(event)
+        before = ",\n"
+    yield "\n]}\n"
+
+
+def write(report: Report, path: Path) -> None:
+    """The trace as a file, gzipped where its name ends in `.gz`, which Perfetto opens as well."""
+    if path.suffix == ".gz":
+        with open(path, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            packed.writelines(line.encode() for line in lines_of(report))
+    else:
+        with open(path, "w", encoding="utf-8", newline="\n") as text:
+            text.writelines(lines_of(report))
 
 
 def events_of(report: Report) -> Iterator[Event]:
@@ -75,7 +92,8 @@ def _spans(track: Spans, columns: dict[str, list[Any]]) -> Iterator[Event]:
     ends = _ends_of_stays(track) if track.kind == "warps" else {}
     for k, (start, end, state, block, warp, pc, on) in enumerate(rows):
         if track.kind == "blocks":
-            yield {**at, "name": f"block {block}", "cat": "block", "ts": start, "dur": end - start, "args": {}}
+            args = {"block": block}
+            yield {**at, "name": f"block {block}", "cat": "block", "ts": start, "dur": end - start, "args": args}
             continue
         if k in ends:
             name, args = f"block {block} warp {warp}", {"block": block, "warp": warp}

@@ -177,7 +177,7 @@
     const add = (tag, text) => {
       const line = document.createElement(tag);
       line.textContent = text;
-      lines.push(line, document.createElement("br"));
+      lines.push(line, tag === "b" ? "" : document.createElement("br"));
     };
     const block = columns.state[k] === meta.block, own = row.kind === "warps";
     add("b", block ? `Block ${columns.block[k]}` : own ? name : `${row.kind}: in flight`);

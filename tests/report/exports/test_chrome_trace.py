@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -181,5 +182,8 @@ def test_the_file_is_written_whole_and_the_same_each_time(tiled: Report, tmp_pat
     path = tmp_path / "trace.json"
     tiled.to_perfetto(path)
     assert path.read_text() == tiled.to_perfetto()
+    packed = tmp_path / "trace.json.gz"
+    tiled.to_perfetto(packed)
+    assert gzip.decompress(packed.read_bytes()).decode() == tiled.to_perfetto()
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         tiled.to_perfetto(tmp_path / "no" / "trace.json")
