@@ -23,7 +23,9 @@ INK = "#777777"  #: of what only helps to read
 PALE = "#EEEEEE"  #: of what is empty
 
 WIDTH = 8.5  #: inches, of a notebook's cell
-DPI = 100
+DPI = 100  #: at which a notebook shows a picture
+SHARP_DPI = 160  #: of the pixels that it gets
+PNG_COLORS = 128
 TITLE_CHARACTERS, NOTE_CHARACTERS = 95, 118  #: that a line holds at that width
 TITLE_INCHES, NOTE_INCHES, GAP_INCHES = 0.2, 0.17, 0.12  #: heights of lines, and the gap round them
 
@@ -38,13 +40,23 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
         """A figure that shows itself."""
 
         def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-            """Twice the pixels of its size on the page, so that it is sharp on fine screens too."""
-            out = io.BytesIO()
-            self.savefig(out, format="png", dpi=2 * DPI)
+            """More pixels than its size on the page, so that it is sharp on fine screens too."""
             wide, high = self.get_size_inches()
-            return out.getvalue(), {"width": round(DPI * wide), "height": round(DPI * high)}
+            return png(self, SHARP_DPI), {"width": round(DPI * wide), "height": round(DPI * high)}
 
     return Picture(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def png(figure: Figure, dpi: int) -> bytes:
+    """A figure as a small PNG: pictures have few colours, so a palette holds them."""
+    from PIL import Image
+
+    drawn, out = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="rgba", dpi=dpi)
+    wide, high = (int(dpi * inches) for inches in figure.get_size_inches())
+    image = Image.frombytes("RGBA", (wide, high), drawn.getvalue()).convert("RGB")
+    image.quantize(PNG_COLORS, dither=Image.Dither.NONE).save(out, "png")
+    return out.getvalue()
 
 
 def subject(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""The page as HTML for a notebook: headline figures, then a fold a section; no scripts."""
+"""The page as HTML: headline figures, then a fold a section, in a notebook in tabs with pictures; no scripts."""
 
 from __future__ import annotations
 
@@ -44,17 +44,19 @@ STYLE = """
 
 
 def page(report: Report) -> str:
-    """An HTML fragment with its own style."""
-    parts = [
-        f"<style>{STYLE}</style>",
-        f"<div><b>{escape(report.header.title)}</b></div>",
-        f'<div class="verdict">{escape(report.verdict.text)}</div>',
-        f'<div class="advice">{escape(rule_text(report.verdict))}</div>',
-        *(f'<div class="advice">{escape(text)}</div>' for text in (*report.advice, *report.header.notes)),
-        *(_section(report, section) for section in PAGE),
-        _source(report),
-    ]
-    return f'<div class="tailwave">{"".join(parts)}</div>'
+    """An HTML fragment with its own style: all sections, a fold each."""
+    folds = (section_fold(report, section, section.key in OPEN) for section in PAGE)
+    return f'<div class="tailwave"><style>{STYLE}</style>{head(report)}{"".join(folds)}{source_fold(report)}</div>'
+
+
+def head(report: Report) -> str:
+    """Title, verdict and its rule, advice and notes."""
+    lines = (rule_text(report.verdict), *report.advice, *report.header.notes)
+    return (
+        f"<div><b>{escape(report.header.title)}</b></div>"
+        f'<div class="verdict">{escape(report.verdict.text)}</div>'
+        + "".join(f'<div class="advice">{escape(line)}</div>' for line in lines)
+    )
 
 
 def fold(title: str, body: str, is_open: bool) -> str:
@@ -73,7 +75,8 @@ def _heading(text: str) -> str:
     return f"<th{side}>{escape(text)}</th>"
 
 
-def _section(report: Report, section: Section) -> str:
+def section_fold(report: Report, section: Section, is_open: bool) -> str:
+    """One section: its metrics, bars and tables."""
     rows = []
     for name in section.rows:
         label, value = metric_cells(report, name)
@@ -89,7 +92,7 @@ def _section(report: Report, section: Section) -> str:
     for grid in section.grids:
         cells = [(escape(label), *map(escape, row)) for label, row in grid_cells(report, grid)]
         body += html_table(cells, (grid.title, *grid.columns)) if cells else ""
-    return fold(section.title, body, section.key in OPEN)
+    return fold(section.title, body, is_open)
 
 
 def _bars(rows: list[tuple[str, float, str]]) -> str:
@@ -100,7 +103,8 @@ def _bars(rows: list[tuple[str, float, str]]) -> str:
     )
 
 
-def _source(report: Report) -> str:
+def source_fold(report: Report, is_open: bool = False) -> str:
+    """The source lines that took most cycles; nothing without any."""
     rows, hottest = [], hottest_lines(report, LINES)
     for row in hottest:
         line, source, *figures, stall = map(escape, line_cells(report, row))
@@ -108,4 +112,4 @@ def _source(report: Report) -> str:
     if not rows:
         return ""
     files = f"<div>{escape(', '.join(file_names(report, hottest)))}</div>"
-    return fold("Source Lines With The Most Warp Cycles", files + html_table(rows, LINE_HEADINGS), False)
+    return fold("Source Lines With The Most Warp Cycles", files + html_table(rows, LINE_HEADINGS), is_open)

@@ -277,9 +277,9 @@ class Report:
         return f"<Report {self.header.title}: {self.cycles:,} cycles>"
 
     def _repr_html_(self) -> str:
-        from sim.report.html import page
+        from sim.report.notebook import tabs
 
-        return page(self)
+        return tabs(self)
 
     @overload
     def to_json(self) -> str: ...
