@@ -273,7 +273,6 @@
   find("out").onclick = keys["-"];
   find("all").onclick = keys[0];
   new ResizeObserver(redraw).observe(find("scroll"));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   makeLegend();
   draw();
   document.body.dataset.ready = "yes"; // for scripts that wait for the drawing

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from sim.counters import Stall
 from sim.report import Report
-from sim.report.stalls import REASONS, cycles_name
+from sim.report.stalls import COLOURS, REASONS, cycles_name
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LABEL = 168  #: where the chart's rows begin, in pixels
@@ -145,6 +146,22 @@ def test_dragging_moves_through_time(page: Any, tiled: Report) -> None:
     assert after[0] > before[0] and after[1] - after[0] == pytest.approx(before[1] - before[0], abs=1)
 
 
+COLOURS_OF_CHART = """() => {
+    const chart = document.getElementById('chart'), copy = document.createElement('canvas');
+    [copy.width, copy.height] = [chart.width, chart.height];
+    const context = copy.getContext('2d', { willReadFrequently: true });
+    context.drawImage(chart, 0, 0);
+    const data = context.getImageData(0, 0, copy.width, copy.height).data, found = new Set();
+    for (let k = 0; k < data.length; k += 4) found.add([data[k], data[k + 1], data[k + 2]].join());
+    return [...found];
+}"""
+
+
+def rgb(state: Stall) -> str:
+    """A state's colour as the chart's pixels have it."""
+    return ",".join(str(int(COLOURS[state][k : k + 2], 16)) for k in (1, 3, 5))
+
+
 def test_the_legend_has_the_reports_shares_and_shows_where_a_state_is(page: Any, tiled: Report) -> None:
     entries = page.locator("#legend button")
     texts = entries.all_inner_texts()
@@ -155,17 +172,13 @@ def test_the_legend_has_the_reports_shares_and_shows_where_a_state_is(page: Any,
     entries.nth(0).click()
     assert entries.nth(0).get_attribute("aria-pressed") == "true"
     page.wait_for_timeout(100)
-    colours = page.evaluate(
-        """() => {
-            const {width, height} = document.getElementById('chart');
-            const data = document.getElementById('chart').getContext('2d').getImageData(0, 0, width, height).data;
-            const found = new Set();
-            for (let k = 0; k < data.length; k += 4) found.add([data[k], data[k + 1], data[k + 2]].join());
-            return [...found];
-        }"""
-    )
-    assert "213,94,0" in colours  # long scoreboard's
-    assert "204,121,167" not in colours  # barrier's, which is dimmed now
+    colours = page.evaluate(COLOURS_OF_CHART)
+    assert "Long Scoreboard" in texts[0]
+    assert rgb(Stall.LONG_SCOREBOARD) in colours
+    assert rgb(Stall.BARRIER) not in colours  # dimmed now
+    entries.nth(0).click()
+    page.wait_for_timeout(100)
+    assert rgb(Stall.BARRIER) in page.evaluate(COLOURS_OF_CHART)
 
 
 def test_a_page_without_a_timeline_shows_blocks(browser: Any, plain: Report, tmp_path: Path) -> None:
