@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def compare(
-    baseline: Annotated[str, typer.Argument(help="A report saved with --json, or a run in quotes.")],
+    baseline: Annotated[
+        str, typer.Argument(help="A report saved with --json, or a run in quotes, perhaps with gpu=NAME.")
+    ],
     current: Annotated[str, typer.Argument(help="What to compare with it, likewise.")],
     gpu: Gpu = "h200",
     all_: Annotated[bool, typer.Option("--all", help="Show every metric, also those that did not change.")] = False,
@@ -34,6 +36,7 @@ def compare(
     \b
     Examples:
       tailwave compare "memory.transpose n=256 method=naive" "memory.transpose n=256 method=padded"
+      tailwave compare "matmul.tiled n=128 tile=16 gpu=t4" "matmul.tiled n=128 tile=16 gpu=h200"
       tailwave compare before.json after.json --max-slowdown 5
     """
     from sim.report.comparison import text
@@ -53,7 +56,7 @@ def compare(
 
 
 def report_of(words: str, gpu: str) -> Report:
-    """The saved report of a file, or the report of a run such as `memory.copy n=1024`."""
+    """The saved report of a file, or the report of a run such as `memory.copy n=1024 gpu=t4`."""
     from sim.device import simulate
     from sim.report import Report
 
@@ -61,11 +64,13 @@ def report_of(words: str, gpu: str) -> Report:
         return Report.from_json(Path(words))
     try:
         name, *settings = shlex.split(words)
+        own = [setting.removeprefix("gpu=") for setting in settings if setting.startswith("gpu=")]
     except ValueError:
         raise typer.BadParameter(
             f"{words!r}: give a report's .json file, or a run such as 'memory.copy n=1024'"
         ) from None
-    return simulate(workload_launch(name, settings), gpu=gpu)
+    launch = workload_launch(name, [setting for setting in settings if not setting.startswith("gpu=")])
+    return simulate(launch, gpu=own[-1] if own else gpu)
 
 
 def head(before: Report, after: Report) -> str:

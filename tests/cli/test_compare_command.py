@@ -38,6 +38,12 @@ def test_saved_reports_are_compared_as_runs_are(tailwave: Callable[..., Any], tm
     assert tailwave("compare", *saved).stdout == tailwave("compare", *RUNS, "--gpu", "t4").stdout
 
 
+def test_one_run_on_two_gpus(tailwave: Callable[..., Any]) -> None:
+    both = tailwave("compare", "memory.copy n=1024 gpu=t4", "memory.copy n=1024", "--gpu", "toy").stdout
+    before, after = (sim.simulate(memory.copy(1024), gpu=gpu) for gpu in ("t4", "toy"))
+    assert before.header.title in both and after.header.title in both
+
+
 def test_a_report_does_not_differ_from_itself(tailwave: Callable[..., Any]) -> None:
     text = tailwave("compare", RUNS[0], RUNS[0], "--gpu", "t4").stdout
     assert text.splitlines()[4:] == [text.splitlines()[4], "no metric changed"] and "the same" in text

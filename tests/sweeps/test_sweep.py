@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardware_profiles
 import sim
 from sim.compilation import ensure_compiled
 from sim.launch import Launch
-from sim.profile import ProfileError
+from sim.profile import ProfileError, load_profile
 from sim.sweeps import RESULT_COLUMNS, SweepError, SweepStopped, execution, sweep
 from sim.sweeps.point import Point
 from workloads import memory
@@ -126,6 +127,16 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
 def test_parallel_rows_equal_serial_ones() -> None:
     grid = {"n": [32, 1000]}
     assert quick(grid, processes=2).equals(quick(grid))
+
+
+def test_a_profile_of_a_file_goes_to_other_processes_with_its_overrides(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text((hardware_profiles.DIRECTORY / "toy.toml").read_text())
+    slow = load_profile(mine).override({"dram.peak_gbytes_per_s": load_profile("toy").dram.peak_gbytes_per_s / 4})
+    rows = [quick({"n": [1000, 2000]}, gpu=[mine, slow], processes=processes) for processes in (1, 2)]
+    assert rows[0].equals(rows[1])
+    assert rows[0]["gpu"].tolist() == ["mine"] * 2 + [slow.label] * 2
+    assert (rows[0]["cycles"].iloc[:2].to_numpy() < rows[0]["cycles"].iloc[2:].to_numpy()).all()
 
 
 def environment() -> dict[str, str]:
