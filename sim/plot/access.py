@@ -61,8 +61,8 @@ def choose_access(
 ) -> Access:
     """The `nth` recorded access, in order of time, of such a kind that fits what is given.
 
-    Without `line` and `pc` it is one of the instruction that used the most sectors or
-    wavefronts. Raises `ValueError` if there is none, `TimelineError` without a timeline.
+    Without `line` and `pc` it is one of the instruction with the largest `_cost`. Raises
+    `ValueError` if there is none, `TimelineError` without a timeline.
     """
     recorded, columns = report.recorded, report.content.instructions
     table = recorded.columns
@@ -75,8 +75,7 @@ def choose_access(
             rows &= table[name] == wanted
     at = np.flatnonzero(rows)
     if line is None and pc is None and len(at):
-        cost = np.array(columns["wavefronts" if kinds is SHARED_KINDS else "sectors"])
-        at = at[table["pc"][at] == max(set(table["pc"][at].tolist()), key=lambda k: (cost[k], -k))]
+        at = at[table["pc"][at] == max(set(table["pc"][at].tolist()), key=lambda k: (*_cost(report, kinds, k), -k))]
     at = at[np.argsort(table["start"][at], kind="stable")]
     if not 0 <= nth < len(at):
         given = {"line": line, "pc": pc, "block": block, "warp": warp}
@@ -86,6 +85,13 @@ def choose_access(
             f"SM {', '.join(map(str, recorded.sms))}; none is nth={nth}"
         )
     return _access(report, int(at[nth]), kinds)
+
+
+def _cost(report: Report, kinds: tuple[str, ...], pc: int) -> tuple[int, int]:
+    """What an instruction moved beyond what it needed, and what it moved: wavefronts of shared memory, or sectors."""
+    moved = "wavefronts" if kinds is SHARED_KINDS else "sectors"
+    columns = report.content.instructions
+    return columns[moved][pc] - columns[f"ideal_{moved}"][pc], columns[moved][pc]
 
 
 def _access(report: Report, row: int, kinds: tuple[str, ...]) -> Access:
@@ -174,8 +180,8 @@ def draw_sectors(
     sector and were wasted; yellow ones DRAM moves besides, if the access misses in L2. Much orange
     means that neighbouring lanes do not read neighbouring bytes.
 
-    `line` (of the source) or `pc` choose the instruction, without them it is the one that used most
-    sectors; `block` and `warp` who executed it, `nth` which time. The launch must have been
+    `line` (of the source) or `pc` choose the instruction, without them it is the one that wasted
+    most sectors; `block` and `warp` who executed it, `nth` which time. The launch must have been
     simulated with `timeline=`. Raises `TimelineError` without, `ValueError` for no such access.
     """
     access = choose_access(report, GLOBAL_KINDS, line=line, pc=pc, block=block, warp=warp, nth=nth)
@@ -331,8 +337,8 @@ def draw_banks(
     conflicts all cells lie in as few rows as so many words need (blue). Rows below are bank conflicts
     (orange): several words of one bank, served one after another while other banks are idle (grey).
 
-    Arguments as for `draw_sectors`; without `line` and `pc` it is the instruction that took most
-    wavefronts. Raises `TimelineError` without a timeline, `ValueError` for no such access.
+    Arguments as for `draw_sectors`; without `line` and `pc` it is the instruction with the most
+    bank conflicts. Raises `TimelineError` without a timeline, `ValueError` for no such access.
     """
     access = choose_access(report, SHARED_KINDS, line=line, pc=pc, block=block, warp=warp, nth=nth)
     shared = report.profile.shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sim.plot.figure import BLACK, BLUE, GREEN, INK, ORANGE, PURPLE, RED, SKY
+from sim.plot.figure import BLACK, BLUE, GREEN, INK, ORANGE, PURPLE, RED, SKY, new_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +34,7 @@ def draw_correlation(table: pd.DataFrame, title: str, note: str = "") -> Figure:
 
     `table` has columns `class`, `card_cycles` and `cycles`.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.2, 6.6), layout="constrained")
+    figure = new_figure(6.6, 8.2)
     axes = figure.subplots()
     both = [*table["card_cycles"], *table["cycles"]]
     ends = [10 ** (math.log10(min(both)) - 0.1), 10 ** (math.log10(max(both)) + 0.1)]

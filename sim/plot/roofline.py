@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from sim.profile import Profile
     from sim.report import Report
 
+HEIGHT = 5.2
+POINTS_AN_INCH = 72
+NUMBER_POINTS = 13  #: between the numbers of two kernels
 #: Levels of memory: colour, marker, and the metric of the bytes that crossed it.
 LEVELS = {
     "L1": (GREEN, "^", "l1tex__t_bytes.sum"),
@@ -93,7 +97,7 @@ def draw_roofline(report: Report, *others: Report) -> Figure:
     kinds = [name for name in top.compute if any(name in kernel for kernel in work)]
     kinds += [name for name in ("fp32", "tensor_bf16") if name in top.compute and name not in kinds]
     points = [points_of(each) for each in reports]
-    figure = new_figure(5.2)
+    figure = new_figure(HEIGHT)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -106,15 +110,13 @@ def draw_roofline(report: Report, *others: Report) -> Figure:
     axes.set_xlim(low, high)
     axes.set_ylim(bottom, highest * 3)
     _draw_ceilings(axes, top, kinds, (low, high), (bottom, highest * 3))
-    for k, group in enumerate(points):
+    for group in points:
         for point in group:
             color, marker, _ = LEVELS[point.level]
             axes.plot([point.intensity], [point.rate], marker, color=color, markeredgecolor="white", markersize=10)
         axes.plot([p.intensity for p in group], [p.rate for p in group], color=INK, linewidth=0.8, zorder=1)
-        if others:
-            right = max(group, key=lambda p: p.intensity)
-            place = (right.intensity, right.rate)
-            axes.annotate(str(k + 1), place, (9, 0), textcoords="offset points", va="center", fontsize=9)
+    if others:
+        _number(axes, points, HEIGHT * POINTS_AN_INCH / math.log10(highest * 3 / bottom))
     axes.set_xlabel("FLOP a byte", fontsize=9)
     axes.set_ylabel("FLOP/s", fontsize=9)
     axes.yaxis.set_major_formatter(lambda value, _: _rate(value))
@@ -130,6 +132,17 @@ def draw_roofline(report: Report, *others: Report) -> Figure:
     return figure
 
 
+def _number(axes: Axes, points: list[list[Point]], points_a_decade: float) -> None:
+    """A number to the right of each kernel's points, apart from the others' where kernels are as fast."""
+    ends = [max(group, key=lambda p: p.intensity) for group in points]
+    at = -math.inf
+    for k in sorted(range(len(ends)), key=lambda k: (ends[k].rate, -k)):
+        own = points_a_decade * math.log10(ends[k].rate)
+        at = max(own, at + NUMBER_POINTS)
+        place = (ends[k].intensity, ends[k].rate)
+        axes.annotate(str(k + 1), place, (9, at - own), textcoords="offset points", va="center", fontsize=9)
+
+
 def _draw_ceilings(
     axes: Axes, top: Ceilings, kinds: list[str], across: tuple[float, float], up: tuple[float, float]
 ) -> None:
@@ -142,10 +155,8 @@ def _draw_ceilings(
     for kind in kinds:
         rate = top.compute[kind]
         axes.plot([rate / top.bandwidth["L1"], across[1]], [rate, rate], color=BLACK, linewidth=1.2)
-        axes.annotate(
-            f"{DTYPE_NAMES[kind]}  {_rate(rate)}FLOP/s", (across[1], rate), (-2, 3), textcoords="offset points",
-            ha="right", fontsize=8,
-        )  # fmt: skip
+        name = f"{DTYPE_NAMES[kind]}  {_rate(rate)}FLOP/s"
+        axes.annotate(name, (across[1], rate), (-2, -3), textcoords="offset points", ha="right", va="top", fontsize=8)
     title = "bandwidth, and the points of kernels"
     axes.legend(loc="lower right", frameon=False, fontsize=8, title=title, title_fontsize=8)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.plot.figure import BLUE, GREEN, INK, ORANGE, PURPLE
+from sim.plot.figure import BLUE, GREEN, INK, ORANGE, PURPLE, new_figure
 from sim.report.formatting import counted
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ def draw_sawtooth(frame: pd.DataFrame, tile: tuple[int, int], title: str) -> Fig
     computes. Dashed lines stand where one more tile opens another wave; the sizes
     nearest to such a step are told above the picture.
     """
-    from matplotlib.figure import Figure
-
     data = frame.sort_values("n")
-    figure = Figure(figsize=(9.0, 8.0), layout="constrained")
+    figure = new_figure(8.0, 9.0)
     axes = figure.subplots(4, 1, sharex=True, height_ratios=(3, 1, 1, 1))
     speed, tiles, waves, tail = axes
     _draw_speed(speed, data)

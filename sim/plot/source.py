@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sim.counters import Stall
+from sim.plot.figure import BLUE, INK, RED, headline, new_figure, subject
 from sim.report.formatting import number
 from sim.report.lines import Columns
 from sim.report.stalls import REASONS
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     from sim.report import Report
 
-BLUE, ORANGE = "#0072B2", "#D55E00"  #: of Okabe and Ito's palette, which stays distinct for colour-blind readers
-INK = "#777777"  #: of what only helps to read
-LINE_INCHES, BARS_INCHES, CHARACTER_INCHES = 0.21, 5.0, 0.079
+LINE_INCHES, BARS_INCHES, CHARACTER_INCHES = 0.21, 3.9, 0.0702
 NUMBER_CHARACTERS = 5  #: of a line number and the gap after it
 HEADING_LINES = 2.5
 CONFLICTS_AT, SECTORS_AT = 0.84, 1.0  #: right ends of the columns of numbers, of the width of the bars' half
@@ -29,16 +28,14 @@ def draw_source(report: Report, source: str | None = None, file: str | None = No
     """A kernel's source, and beside each line its share of all warps' cycles and what they waited for.
 
     How to read it: a bar is the share of the cycles that warps spent at the line, with the reason for
-    most of them; the longest is orange. A cycle counts for the line whose instruction waits, which may
-    be the one that needs the data, not the one that asked for it. *Sectors / request* are orange where
+    most of them; the longest is red. A cycle counts for the line whose instruction waits, which may
+    be the one that needs the data, not the one that asked for it. *Sectors / request* are red where
     an access takes over 1.5 times the sectors of a dense one: 4 is right for words of 4 bytes.
 
     `source` is the file's text; without it, only lines that have instructions are shown.
     `file` chooses a file by the end of its name; without it, the one with the most cycles.
     Raises `ValueError` for a report without source lines.
     """
-    from matplotlib.figure import Figure
-
     columns = report.line_columns
     rows = _rows(report, file)
     texts = {columns["line"][row]: columns["source"][row] for row in rows}
@@ -46,13 +43,13 @@ def draw_source(report: Report, source: str | None = None, file: str | None = No
         texts = dict(enumerate(source.rstrip("\n").splitlines(), 1))
     place = {line: k for k, line in enumerate(sorted(texts))}
     code_inches = CHARACTER_INCHES * (NUMBER_CHARACTERS + max(map(len, texts.values())))
-    size = (code_inches + BARS_INCHES, LINE_INCHES * (len(place) + HEADING_LINES))
-    figure = Figure(figsize=size, layout="constrained")
+    height = LINE_INCHES * (len(place) + HEADING_LINES)
+    figure = new_figure(height, code_inches + BARS_INCHES)
     code, bars = figure.subplots(1, 2, sharey=True, width_ratios=(code_inches, BARS_INCHES))
     for line, k in place.items():
-        code.text(0, k, f"{line:>3}", color=INK, family="monospace", fontsize=9, va="center")
+        code.text(0, k, f"{line:>3}", color=INK, family="monospace", fontsize=8, va="center")
         at = CHARACTER_INCHES * NUMBER_CHARACTERS
-        code.text(at, k, texts[line], family="monospace", fontsize=9, va="center")
+        code.text(at, k, texts[line], family="monospace", fontsize=8, va="center")
     whole = sum(columns["warp_cycles"]) or 1
     share = {row: 100 * columns["warp_cycles"][row] / whole for row in rows}
     hottest = max(rows, key=lambda row: share[row])
@@ -64,7 +61,8 @@ def draw_source(report: Report, source: str | None = None, file: str | None = No
     for axis in (code, bars):
         axis.set_ylim(len(place) - 0.5, -2)
         axis.set_axis_off()
-    _headings(code, bars, report, any(columns["bank_conflicts"][row] for row in rows))
+    _headings(bars, any(columns["bank_conflicts"][row] for row in rows))
+    headline(figure, subject(report))
     return figure
 
 
@@ -84,7 +82,7 @@ def _rows(report: Report, file: str | None) -> list[int]:
 
 def _draw_line(axis: Axes, columns: Columns, row: int, place: int, share: float, hottest: bool) -> None:
     """One line's bar and numbers."""
-    color = ORANGE if hottest else BLUE
+    color = RED if hottest else BLUE
     axis.barh(place, share, height=0.7, color=color)
     label = f" {share:.0f} %" if share >= 1 else ""
     if columns["top_stall"][row] and share >= NAMED:
@@ -100,15 +98,14 @@ def _draw_line(axis: Axes, columns: Columns, row: int, place: int, share: float,
 
 def _put(axis: Axes, at: float, place: float, text: str, strong: bool) -> None:
     """A cell of a column of numbers; `at` is its right end."""
-    color, weight = (ORANGE, "bold") if strong else (INK, "normal")
+    color, weight = (RED, "bold") if strong else (INK, "normal")
     across = axis.get_yaxis_transform()
-    axis.text(at, place, text, transform=across, fontsize=9, va="center", ha="right", color=color, fontweight=weight)
+    axis.text(at, place, text, transform=across, fontsize=8, va="center", ha="right", color=color, fontweight=weight)
 
 
-def _headings(code: Axes, bars: Axes, report: Report, conflicts: bool) -> None:
-    header = report.header
-    code.text(0, -1.4, f"{header.kernel} on {header.gpu}", fontsize=10, va="center", fontweight="bold")
-    bars.text(0, -1.4, "share of the warps' cycles, and what they wait for", fontsize=8, va="center", color=INK)
+def _headings(bars: Axes, conflicts: bool) -> None:
+    """What stands below, over the bars and the columns of numbers."""
+    bars.text(0, -1.4, "share of cycles, top stall", fontsize=8, va="center", color=INK)
     across = bars.get_yaxis_transform()
     columns = {SECTORS_AT: "sectors /\nrequest"} | ({CONFLICTS_AT: "bank\nconflicts"} if conflicts else {})
     for at, text in columns.items():

@@ -18,7 +18,7 @@ from sim.profile import load_profile
 from sim.report.flops import flops
 from sim.report.stalls import ratio_name
 from tests.core.launches import small
-from tests.plot.pictures import texts
+from tests.plot.pictures import overlaps, texts
 from workloads import matmul, memory, tensor
 
 
@@ -99,6 +99,7 @@ def test_points_are_work_over_bytes_and_lie_below_the_ceilings(report) -> None:
 
 
 def test_several_reports_share_a_roofline() -> None:
+    assert overlaps(draw_roofline(tiled(), tiled(), gemm(), tiled())) == []
     shown = texts(draw_roofline(gemm(), tiled()))
     assert {"1", "2"} <= set(shown)
     assert [text[:3] for text in shown if "FLOP a byte:" in text] == ["1: ", "2: "]

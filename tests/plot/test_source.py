@@ -10,7 +10,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import sim
-from sim.plot.source import BLUE, ORANGE, draw_source
+from sim.plot.figure import BLUE, RED
+from sim.plot.source import draw_source
 from tests.sass.listings import cuobjdump
 
 SOURCE = "first\n\nload\nend\n"
@@ -43,7 +44,7 @@ def test_lines_of_the_text_stand_beside_their_bars() -> None:
     np.testing.assert_allclose([bar.get_width() for bar in bars], 100 * np.array(cycles) / sum(columns["warp_cycles"]))
     hottest = int(np.argmax(cycles))
     colors = [to_hex(bar.get_facecolor()).upper() for bar in bars]
-    assert colors == [ORANGE if k == hottest else BLUE for k in range(3)]
+    assert colors == [RED if k == hottest else BLUE for k in range(3)]
 
 
 def test_bank_conflicts_are_told() -> None:
