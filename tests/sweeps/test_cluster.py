@@ -42,18 +42,20 @@ def test_a_cluster_gives_the_frame_of_this_machine(client: Any) -> None:
 
 
 def test_a_killed_worker_costs_no_point(client: Any, tmp_path: Any) -> None:
-    store, killed = tmp_path / "points.jsonl", []
+    store, killed, finished = tmp_path / "points.jsonl", [], []
 
     def kill_one() -> None:
         while not store.exists() or store.read_bytes().count(b"\n") < 5:
             time.sleep(0.01)
         killed.append(next(iter(client.run(os.getpid).values())))
         os.kill(killed[0], signal.SIGKILL)
+        finished.append(store.read_bytes().count(b"\n"))
 
-    killer = threading.Thread(target=kill_one)
+    killer = threading.Thread(target=kill_one, daemon=True)
     killer.start()
     frame = sweep(memory.copy, GRID, "toy", executor=client, progress=False, store=store)
     killer.join()
+    assert 5 <= finished[0] < len(frame) - 5, "the worker was killed too late to show anything"
     assert frame.equals(local())
     client.wait_for_workers(2, timeout=60)
     assert killed[0] not in client.run(os.getpid).values()

@@ -13,7 +13,7 @@ import pytest
 BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/sweeps.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("code", BLOCKS, ids=["local", "cluster"])
+@pytest.mark.parametrize("code", BLOCKS, ids=["local", "profiles", "cluster"])
 def test_a_block_runs_and_prints_a_frame(code: str, tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(code)
