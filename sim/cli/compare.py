@@ -25,7 +25,7 @@ def compare(
     json: Json = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table as CSV; - prints it instead.")] = None,
     max_slowdown: Annotated[
-        float | None, typer.Option(min=0, help="Exit with 1 if it takes over so many percent more cycles.")
+        float | None, typer.Option(min=0, help="Exit with 1 if it takes over so many percent longer.")
     ] = None,
 ) -> None:
     """Show what changed between two reports or runs.
@@ -46,12 +46,12 @@ def compare(
     table = after.compare(before)
     if STANDARD_OUTPUT not in (json, csv):
         typer.echo(head(before, after))
-        typer.echo(text(table if all_ else table.changed()))
+        typer.echo(text(table if all_ else table.changed(), ("baseline", "current")))
     write(csv, lambda: table.to_csv(index=False, lineterminator="\n"))
     write(json, lambda: table.to_json(orient="records", indent=1) + "\n")
-    slowdown = 100 * (after.cycles / before.cycles - 1)
+    slowdown = 100 * (after.seconds / before.seconds - 1)
     if max_slowdown is not None and slowdown > max_slowdown:
-        typer.echo(f"tailwave: {slowdown:.1f} % more cycles than the baseline, over {max_slowdown:g} %", err=True)
+        typer.echo(f"tailwave: takes {slowdown:.1f} % longer than the baseline, over {max_slowdown:g} %", err=True)
         raise typer.Exit(1)
 
 
@@ -74,13 +74,18 @@ def report_of(words: str, gpu: str) -> Report:
 
 
 def head(before: Report, after: Report) -> str:
-    """Both titles and verdicts, and cycles against cycles."""
-    ratio = after.cycles / before.cycles
-    change = (
-        "the same" if ratio == 1 else f"{1 / ratio:.2f} times as fast" if ratio < 1 else f"{ratio:.2f} times as slow"
+    """Both titles and verdicts, cycles, and time, which tells of two GPUs what cycles do not."""
+    from sim.report.comparison import change_text
+    from sim.report.formatting import with_unit
+
+    times = (" ".join(with_unit(report.seconds * 1e9, "ns")) for report in (before, after))
+    ratio = before.seconds / after.seconds
+    speed = (
+        "the same" if ratio == 1 else f"{ratio:.3g} times as fast" if ratio > 1 else f"{1 / ratio:.3g} times as slow"
     )
     return (
         f"baseline  {before.header.title}\n          {before.verdict.text}\n"
         f"current   {after.header.title}\n          {after.verdict.text}\n"
-        f"cycles    {before.cycles:,} -> {after.cycles:,}, {change}"
+        f"cycles    {before.cycles:,} -> {after.cycles:,} {change_text(before.cycles, after.cycles)}".rstrip()
+        + f"\ntime      {' -> '.join(times)}, {speed}\n"
     )

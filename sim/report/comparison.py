@@ -92,11 +92,11 @@ def change_text(before: float, after: float) -> str:
     return f"x {ratio:,.1f}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %"
 
 
-def text(table: pd.DataFrame) -> str:
+def text(table: pd.DataFrame, names: tuple[str, str] = ("other", "this")) -> str:
     """The rows as lines: label, the other report's value, this one's, and the change."""
     if table.empty:
         return "no metric changed"
-    heads = [Column(head, justify="right", no_wrap=True) for head in ("other", "this", "change")]
+    heads = [Column(head, justify="right", no_wrap=True) for head in (*names, "change")]
     shown = Table(Column("metric", no_wrap=True), *heads, Column(""), box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for row in changes(table):
         shown.add_row(*map(Text, (row.label, row.other, row.this, row.change, row.mark)))

@@ -25,7 +25,8 @@ def test_two_runs_are_compared_and_what_changed_is_shown(tailwave: Callable[...,
     lines = result.stdout.splitlines()
     assert lines[0].startswith("baseline  ") and before.header.title in lines[0]
     assert lines[2].startswith("current   ") and after.header.title in lines[2]
-    assert lines[4].startswith(f"cycles    {before.cycles:,} -> {after.cycles:,}, ")
+    assert lines[4].startswith(f"cycles    {before.cycles:,} -> {after.cycles:,} -")
+    assert lines[5].startswith("time      ") and lines[5].endswith(" times as fast")
     assert any(line.startswith("Elapsed Cycles") for line in lines[5:])
     assert not any(line.startswith("Grid Size") for line in lines[5:])  # did not change
 
@@ -46,7 +47,7 @@ def test_one_run_on_two_gpus(tailwave: Callable[..., Any]) -> None:
 
 def test_a_report_does_not_differ_from_itself(tailwave: Callable[..., Any]) -> None:
     text = tailwave("compare", RUNS[0], RUNS[0], "--gpu", "t4").stdout
-    assert text.splitlines()[4:] == [text.splitlines()[4], "no metric changed"] and "the same" in text
+    assert text.splitlines()[5].endswith(", the same") and text.splitlines()[6:] == ["", "no metric changed"]
 
 
 def test_the_table_as_csv_and_json_has_every_metric(tailwave: Callable[..., Any], tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_a_slowdown_that_is_not_allowed_is_the_exit_code(tailwave: Callable[...,
     small, large = "memory.copy n=1024", "memory.copy n=65536"
     assert tailwave("compare", large, small, "--gpu", "toy", "--max-slowdown", "0").exit_code == 0
     slow = tailwave("compare", small, large, "--gpu", "toy", "--max-slowdown", "5")
-    assert slow.exit_code == 1 and "% more cycles than the baseline, over 5 %" in slow.stderr
+    assert slow.exit_code == 1 and "% longer than the baseline, over 5 %" in slow.stderr
 
 
 @pytest.mark.parametrize(
