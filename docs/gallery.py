@@ -94,6 +94,7 @@ All code below begins with
 
 ```python
 import sim
+import sim.plot
 from workloads import divergence, matmul, memory, shared, tensor, waves
 ```
 """
@@ -107,6 +108,16 @@ TAIL = """
 How to read it: the speed rises with the size, and falls where one more tile opens another wave of blocks (dashed
 lines), because the last wave is nearly empty then (bottom). Sizes that are no multiple of 8 lie on lower lines: their
 rows are not aligned.
+
+## Sliders
+
+```python
+sim.plot.explore(memory.strided, "draw_sectors", n=4096, stride=range(1, 33))
+```
+
+In a notebook a slider for each parameter that has several values (stride, offset, tile, block size) moves the picture;
+each new setting is simulated. The extra `notebook` brings ipywidgets; without it, and in a saved notebook, the picture of
+the first values is there. Any picture of a report can be explored, or a function of your own that makes one.
 
 ## Two reports
 

@@ -1,7 +1,8 @@
-"""Pictures of reports and sweeps. Plots know tables and reports, never the simulator.
+"""Pictures of reports and sweeps. Plots know tables and reports, not the simulator, which only `explore` starts.
 
 Each picture of a report is a method of `Report` as well: `report.draw_stalls()` is
-`sim.plot.draw_stalls(report)`. All return matplotlib figures; docs/gallery.md shows them.
+`sim.plot.draw_stalls(report)`. All return matplotlib figures; docs/gallery.md shows them. `explore`
+puts sliders over a workload's parameters.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sim.plot.occupancy import draw_occupancy as draw_occupancy
     from sim.plot.roofline import draw_roofline as draw_roofline
     from sim.plot.sawtooth import draw_sawtooth as draw_sawtooth
+    from sim.plot.sliders import explore as explore
     from sim.plot.source import draw_source as draw_source
     from sim.plot.warps import draw_divergence as draw_divergence
     from sim.plot.warps import draw_warps as draw_warps
@@ -41,6 +43,7 @@ OF_REPORT = {
 _HOME = OF_REPORT | {
     "draw_correlation": "sim.plot.correlation",
     "draw_sawtooth": "sim.plot.sawtooth",
+    "explore": "sim.plot.sliders",
     "save_figure": "sim.plot.figure",
 }
 

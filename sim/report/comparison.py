@@ -101,7 +101,10 @@ def text(table: pd.DataFrame, names: tuple[str, str] = ("other", "this")) -> str
     for row in changes(table):
         shown.add_row(*map(Text, (row.label, row.other, row.this, row.change, row.mark)))
     sink = io.StringIO()
-    Console(file=sink, width=TEXT_WIDTH, color_system=None, highlight=False, legacy_windows=False).print(shown)
+    console = Console(
+        file=sink, width=TEXT_WIDTH, color_system=None, highlight=False, legacy_windows=False, force_jupyter=False
+    )
+    console.print(shown)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
 
 

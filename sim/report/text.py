@@ -36,7 +36,7 @@ def page(report: Report) -> str:
     sink = io.StringIO()
     console = Console(
         file=sink, width=WIDTH, force_terminal=False, color_system=None, highlight=False, markup=False, emoji=False,
-        legacy_windows=False,
+        legacy_windows=False, force_jupyter=False,
     )  # fmt: skip
     _head(console, report)
     for section in PAGE:

@@ -69,3 +69,12 @@ def test_a_saved_report_of_an_unknown_gpu_shows_what_it_can(make_report: Callabl
 def test_the_notebook_picks_the_tabs() -> None:
     report = sim.simulate(memory.copy(1 << 10), gpu="toy")
     assert report._repr_html_() == tabs(report)
+
+
+def test_printed_in_a_notebook_it_is_text(
+    monkeypatch: pytest.MonkeyPatch, make_report: Callable[..., sim.Report]
+) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    report = make_report(cycles=2000)
+    assert "[GPU Speed Of Light Throughput]" in str(report)
+    assert "Elapsed Cycles" in repr(report.compare(make_report()))
