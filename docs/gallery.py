@@ -116,8 +116,8 @@ sim.plot.explore(memory.strided, "draw_sectors", n=4096, stride=range(1, 33))
 ```
 
 In a notebook a slider for each parameter that has several values (stride, offset, tile, block size) moves the picture;
-each new setting is simulated. The extra `notebook` brings ipywidgets; without it, and in a saved notebook, the picture of
-the first values is there. Any picture of a report can be explored, or a function of your own that makes one.
+each new setting is simulated. The extra `notebook` brings ipywidgets; without it, and in a saved notebook, the picture
+is there. Any picture of a report can be explored, or a function of your own that makes one.
 
 ## Two reports
 
