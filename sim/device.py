@@ -34,7 +34,7 @@ from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_erro
 from sim.heap import DeviceArray, Heap, Mark, Outputs
 from sim.isa import LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
-from sim.memory_system import MemorySystem
+from sim.memory_system import MemorySystem, ScaleModelMemory
 from sim.occupancy import Occupancy, check_launch, occupancy
 from sim.profile import Profile, load_profile
 from sim.program import Program
@@ -293,9 +293,15 @@ class Device:
             arrays, bank = self._bind(launch) if recording is None else ({}, self._bank(launch, ()))
             engine = self._engine(launch, fit, bank, order, recorder, recording, variables_at)
             begin = int(self.env.now)
-            self._sampler = None if detail == "full" else Sampler(engine, detail)
+            sampler = self._sampler = None if detail == "full" else Sampler.of(engine, detail)
+            before = self.heap.copy() if sampler is not None and sampler.watch else np.zeros(0, np.uint8)
             try:
-                yield from self._run(engine, arrays, cycle_limit)
+                yield from self._run(engine, arrays, cycle_limit, sampler)
+                if sampler is not None and sampler.model is not None:
+                    self.memory.flush()
+                    self.heap.restore(before)
+                    engine = self._engine(launch, fit, bank, order, recorder, recording, variables_at, sampler)
+                    yield from self._run(engine, arrays, cycle_limit)
             except Exception:
                 self.memory.flush()
                 yield self.env.timeout(engines.step_cycles(self.profile))
@@ -311,8 +317,6 @@ class Device:
         self._running, self.last_error = None, None
         places = {name: ArrayPlace(a.address, a.nbytes, a.dtype.itemsize) for name, a in arrays.items()}
         result = replace(self._result(engine, begin, end, order), timeline=recorder.timeline(begin, places))
-        if self._sampler is not None:
-            self._sampler.let_go()
         outputs = Outputs(arrays, sampled=result.sampling is not None)
         return Report(result, self.profile, fit, outputs=outputs, launch=launch)
 
@@ -345,14 +349,19 @@ class Device:
         recorder: Recorder,
         recording: engines.Recording | None,
         variables_at: int,
+        sampler: Sampler | None = None,
     ) -> engines.Engine:
-        """The core's state for a launch, which begins now."""
+        """The core's state for a launch, which begins now, on the whole GPU or on the sampler's scale model."""
         local_base = self._local_memory(launch.program) if recording is None else recording.local_base
+        profile, memory, blocks = self.profile, self.memory, None
+        if sampler is not None and sampler.model is not None:
+            profile, blocks = sampler.model, sampler.blocks
+            memory = ScaleModelMemory(profile, sampler.regions)
         engine = engines.make_engine(
-            self.profile,
+            profile,
             launch,
             fit,
-            self.memory,
+            memory,
             local_base=local_base,
             global_memory=self.heap.bytes,
             allocations=self.heap.allocations if recording is None else engines.EVERYWHERE,
@@ -363,40 +372,46 @@ class Device:
             recording=recording,
             recorder=recorder,
             variables_at=variables_at,
+            blocks=blocks,
         )
-        self.memory.begin_launch()
+        memory.begin_launch()
         return engine
 
-    def _run(self, engine: engines.Engine, arrays: Mapping[str, DeviceArray], cycle_limit: int) -> Process:
-        """From launch to drain. Raises `KernelError` for what ends the kernel early."""
+    def _run(
+        self,
+        engine: engines.Engine,
+        arrays: Mapping[str, DeviceArray],
+        cycle_limit: int,
+        sampler: Sampler | None = None,
+    ) -> Process:
+        """From launch to drain. Raises `KernelError` for what ends the kernel early.
+
+        While a sampler watches, the clock stands still; it ends here if the launch is to be sampled.
+        """
         begin = int(self.env.now)
-        yield self.env.timeout(self.profile.launch.launch_cycles)
-        now = int(self.env.now)
+        now = begin + engine.profile.launch.launch_cycles
         engine.start(now)
-        step = engines.step_cycles(self.profile)
+        step = engines.step_cycles(engine.profile)
         while True:
             following = self._step(engine, now, now + step)
             if engine.error is not None:
                 raise error_of(engine, lambda address: place_of(arrays, address))
-            if self._sampler is not None:
-                self._sampler.after_step(now + step)
             if engine.ended:
                 break
             if following >= layout.NEVER:
                 raise deadlock_error(engine)
-            if following + self._skipped_cycles - begin > cycle_limit:
+            if following - begin > cycle_limit:
                 raise no_end_error(engine, cycle_limit)
-            yield self.env.timeout(following - now)
             now = following
-        end = max(int(engine.blocks[:, 2].max()) + self.profile.launch.drain_cycles, engine.answered)
-        self.memory.end_launch()
-        self.memory.skip(self._skipped_cycles)
-        yield self.env.timeout(max(0, end - int(self.env.now)) + self._skipped_cycles)
-
-    @property
-    def _skipped_cycles(self) -> int:
-        """Time of the running launch's blocks that were not executed."""
-        return self._sampler.cycles if self._sampler is not None else 0
+            if sampler is not None and sampler.watch:
+                sampler.after_step(engine, now)
+                if sampler.model is not None:
+                    return
+            else:
+                yield self.env.timeout(now - int(self.env.now))
+        end = max(int(engine.blocks[:, 2].max()) + engine.profile.launch.drain_cycles, engine.answered)
+        engine.memory.end_launch()
+        yield self.env.timeout(max(0, end - int(self.env.now)))
 
     def _result(self, engine: engines.Engine, begin: int, end: int, order: str) -> LaunchResult:
         launch = engine.launch
@@ -411,13 +426,13 @@ class Device:
             inst=engine.shared.inst.sum(axis=0),
             stall=engine.shared.stall.sum(axis=0),
             sm=np.array(engine.arrays.sm),
-            mem=self.memory.counts(),
-            dram_channel_busy=self.memory.channel_busy(),
+            mem=engine.memory.counts(),
+            dram_channel_busy=engine.memory.channel_busy(),
             blocks=engine.blocks.copy(),
             scheduler=order,
         )
-        if self._sampler is not None:
-            result = self._sampler.complete(result)
+        if self._sampler is not None and self._sampler.model is not None:
+            result = self._sampler.complete(result, self.profile)
         result.blocks[:, 1:] -= begin
         result.sm[:, Sm.L1_DATA :] //= layout.TICK
         result.sm[:, Sm.ACTIVE] = active_cycles(result.blocks, len(result.sm))
@@ -547,9 +562,9 @@ def simulate(
     """Simulate one launch (or replay a `sim.Trace`) on a fresh device and return its report.
 
     `scheduler` is "gto", "lrr" or "oldest_block"; `cycle_limit` ends a kernel that never ends.
-    `detail` is "full": every block is executed; "sampled": once blocks end at a steady
-    rate, most of the others are not, and the report says so (docs/model/sampling.md); or
-    "auto": sampled from 50 million warp instructions on.
+    `detail` is "full": every block is executed; "sampled": a part of them is, on a scale
+    model of the GPU, and the report says so (docs/model/sampling.md); or "auto": sampled
+    from 50 million warp instructions on.
     `timeline` is an SM, or several, of which everything is recorded over time, for
     `Report.timeline` and the pictures that need it (docs/timeline.md); all blocks are
     executed then.

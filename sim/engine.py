@@ -283,7 +283,7 @@ class Engine:
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
-        turns = fill_turns(self.profile, self.launch.blocks, self.dispatch.free.shape[1])
+        turns = fill_turns(self.profile, len(self.dispatch.order), self.dispatch.free.shape[1])
         self.dispatch.free[:] = now + turns - turns.size  # the order alone counts: the clock of the fill begins now
         self.dispatch.state[layout.D_FILL_CLOCK] = now * layout.TICK
         chip.assign(self.arrays, self.shared, self.dispatch, now)
@@ -378,16 +378,19 @@ def make_engine(
     recording: Recording | None = None,
     recorder: Recorder | None = None,
     variables_at: int = 0,
+    blocks: npt.NDArray[np.int64] | None = None,
 ) -> Engine:
     """Everything that stepping `launch` needs.
 
     `global_memory` is the device's flat memory, `allocations` the (first, end) byte
     offsets in it that the kernel may touch, ascending; `bank` is constant bank 0;
-    `variables_at` is the address of the program's global variables.
+    `variables_at` is the address of the program's global variables; `blocks` are those
+    that run, in order of their start: all, unless the launch is sampled.
     """
     program = launch.program
     sms = profile.gpu.sm_count
-    slots = min(occupancy.blocks_per_sm, launch.blocks)
+    sampled, blocks = blocks is not None, np.arange(launch.blocks) if blocks is None else blocks
+    slots = min(occupancy.blocks_per_sm, len(blocks))
     shared_bytes = -(-(program.shared_static_bytes + launch.shared_bytes) // 16) * 16
     cfg = configuration(profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, order=order)
     cfg[layout.C_REPLAY] = int(recording is not None)
@@ -433,10 +436,12 @@ def make_engine(
     if needs_memory(i.op for i in program.instructions):
         records_of_sms.ctx[:, Ctx.MEMORY] = memory_address(records_of_sms, common)
     state = np.zeros(layout.D_COLUMNS, np.int64)
-    state[layout.D_BLOCKS] = launch.blocks
+    state[layout.D_BLOCKS] = len(blocks)
     state[layout.D_SLOTS] = slots
     state[layout.D_FILL] = ticks(1 / profile.launch.fill_blocks_per_cycle)
     state[layout.D_REFILL] = ticks(1 / profile.launch.blocks_per_cycle)
+    if sampled:  # a block stands for many, which start one by one
+        state[layout.D_CREDIT] = state[layout.D_REFILL] * sms
     state[layout.D_START] = profile.launch.block_start_cycles
     state[layout.D_TURNAROUND] = profile.launch.block_end_cycles
     shape = (sms, REQUESTS_PER_STEP)
@@ -447,7 +452,11 @@ def make_engine(
         arrays=records_of_sms,
         shared=common,
         dispatch=Dispatch(
-            state, np.zeros((sms, slots), np.int64), np.zeros((sms, slots), np.int64), np.ones((sms, slots), np.int64)
+            state,
+            np.zeros((sms, slots), np.int64),
+            np.zeros((sms, slots), np.int64),
+            np.ones((sms, slots), np.int64),
+            blocks,
         ),
         requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(7))),
         blocks=np.zeros((launch.blocks, 3), np.int64),

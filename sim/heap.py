@@ -70,6 +70,16 @@ class Heap:
         if self._local[0] >= mark.used:
             self._local = (0, 0)
 
+    def copy(self) -> npt.NDArray[np.uint8]:
+        """The bytes as they are now, for `restore`."""
+        held = np.zeros(len(self.bytes), np.uint8)  # of which the system provides only what is used
+        held[: self._used] = self.bytes[: self._used]
+        return held
+
+    def restore(self, held: npt.NDArray[np.uint8]) -> None:
+        """Hold again what `copy` gave; nothing may have been taken since."""
+        self.bytes = held
+
     def _reserve(self, nbytes: int) -> int:
         """Take the next `nbytes`; grows the backing store."""
         offset = self._used

@@ -7,11 +7,15 @@ ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.core import memory_state as columns
-from sim.core.address_map import MEMORY_BITS
+from sim.core.address_map import homes
+from sim.core.l2_access import bring_in
 from sim.core.layout import Requests as Packets
 from sim.core.memory import weave
 from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
@@ -20,6 +24,8 @@ from sim.profile import Profile
 
 LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
 SECTORS = 4  #: of a line: `req_sectors` has 4 bits
+HASH = 2654435761  #: spreads numbers over 32 bits (Knuth, TAOCP 6.4)
+PAGE_LINES = 8  #: of `ScaleModelMemory`: as many bytes as a block of 256 threads reads words
 
 
 class MemorySystem:
@@ -49,25 +55,15 @@ class MemorySystem:
         """Write back and empty the caches, uncounted."""
         flush(self.state)
 
-    @property
-    def lines(self) -> int:
-        """Lines in L2, copies among them."""
-        return int((self.state.sets >= 0).sum())
-
-    @property
-    def changes(self) -> tuple[int, int]:
-        """Numbers of lines at which L2 begins to behave otherwise: to clean old lines, and to replace lines."""
-        rows, ways = self.state.sets.shape
-        return rows * self.config.dirty_ways, rows * ways
-
-    def age(self, lines: int) -> None:
-        """Fill L2 by `lines` more, as blocks that were skipped would have; see `age`."""
-        age(self.state, self.config, lines)
-
-    def skip(self, cycles: int) -> None:
-        """Let `cycles` pass in which nothing is simulated: refreshes that fell due in them are done."""
-        interval = self.config.refresh_interval
-        self.state.channels[:, columns.D_REFRESH] += cycles * TICK // interval * interval
+    def missed(self, packets: Packets, sm: Int64s, k: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of the answered packets `[sm, k]` had to wait for DRAM: those that took longer than L2 alone does."""
+        cfg, lines = self.config, packets.line[sm, k]
+        home = np.zeros_like(lines)
+        homes(lines, cfg.partitions, home)
+        far = home != self.state.sms[sm, columns.M_PARTITION]
+        hit = cfg.request_latency + cfg.slice_latency + cfg.response_latency
+        ticks = hit + far * (cfg.cross_latency + cfg.cross_back_latency) + dram_latency(cfg) // 2
+        return np.asarray((packets.done[sm, k] - packets.time[sm, k]) * TICK > ticks)
 
     def begin_launch(self) -> None:
         """Count from zero; caches, queues and clocks stay."""
@@ -85,6 +81,64 @@ class MemorySystem:
     def channel_busy(self) -> Int64s:
         """SM cycles with data on the bus, a DRAM channel."""
         return channel_busy_cycles(self.state)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines of an array that SMs share, and what a scale model's SMs find when they are the first of its to ask."""
+
+    first: int
+    end: int
+    cold: float  #: part of the lines that nobody has asked for
+    late: float  #: part that is not in L2 yet, the cold ones among them
+
+
+class ScaleModelMemory(MemorySystem):
+    """The memory system of a scale model, whose few SMs run a part of a launch's blocks.
+
+    Pages get their places in L2 and DRAM as they are first touched, one after another: so the data of a part of the
+    blocks fill sets, channels and rows as evenly as all blocks' would. Of a page that is touched for the first time,
+    those lines are in L2, or on their way, that some other SM of the whole GPU would have asked for.
+    """
+
+    def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
+        super().__init__(profile)
+        self._places: dict[int, int] = {}  #: of pages, by number
+        every = (Region(-1, -1, 1.0, 1.0), *regions)
+        self._firsts, self._ends = np.array([(region.first, region.end) for region in every]).T
+        self._cold, self._late = np.array([(region.cold, region.late) for region in every]).T
+
+    def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
+        """`MemorySystem.weave` of the lines where they are placed."""
+        sent = np.arange(packets.line.shape[1]) < packets.n[:, None]
+        pages, within = np.divmod(packets.line[sent], PAGE_LINES)
+        touched, page = np.unique(pages, return_inverse=True)
+        known = len(self._places)
+        places = np.array([self._places.setdefault(number, len(self._places)) for number in touched.tolist()], np.int64)
+        packets.line[sent] = places[page] * PAGE_LINES + within
+        new = places >= known
+        if new.any():
+            when = np.full(len(touched), t_end)
+            np.minimum.at(when, page, packets.time[sent])
+            self._fetch_for_others(touched[new], places[new], when[new])
+        super().weave(packets, t_start, t_end)
+
+    def _fetch_for_others(self, pages: Int64s, places: Int64s, when: Int64s) -> None:
+        """Have lines of new pages in L2 or on their way that others ask for as well; `when` by page, in cycles."""
+        lines, placed = ((x[:, None] * PAGE_LINES + np.arange(PAGE_LINES)).reshape(-1) for x in (pages, places))
+        region = np.searchsorted(self._firsts, lines, side="right") - 1
+        chance = (lines * HASH & 0xFFFFFFFF) / (1 << 32)
+        fetched = (lines < self._ends[region]) & (chance >= self._cold[region])
+        if fetched.any():
+            late = chance[fetched] < self._late[region[fetched]]
+            cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
+            arrive = np.repeat(when, PAGE_LINES)[fetched] * TICK + cfg.request_latency + cfg.slice_latency
+            bring_in(self.state, cfg, near, placed[fetched], late * (arrive + dram_latency(cfg)))
+
+
+def dram_latency(cfg: MemoryConfig) -> int:
+    """Ticks that an idle DRAM takes to answer L2."""
+    return cfg.controller_latency + cfg.row_to_column + cfg.column_latency + cfg.burst
 
 
 def memory_config(profile: Profile) -> MemoryConfig:
@@ -250,36 +304,6 @@ def flush(mem: MemoryState) -> None:
         table[:, :, line] = -1
         table[:, :, owner] = -1
     empty_write_queues(mem)
-
-
-AGED = 3 << (MEMORY_BITS - 2)  #: turns a line's number into one of an address that no array has, of the same partition
-
-
-def age(mem: MemoryState, cfg: MemoryConfig, lines: int) -> None:
-    """Put `lines` more lines into L2, older than those that are there and in the same mix.
-
-    A set gets as many times its own lines as L2 as a whole does. They are never found,
-    but are written back, cleaned and replaced as lines of the skipped blocks would be;
-    what lies as deep as lines are cleaned is clean. Sets that fill up hold no copies of
-    the other partition's lines any more, which are the first to go.
-    """
-    sets = mem.sets
-    ways = sets.shape[1]
-    held = (sets >= 0).sum(axis=1)
-    total = int(held.sum())
-    if lines <= 0 or not total:
-        return
-    deep = held + held * lines // total
-    gone = (deep >= ways)[:, None] & (sets >= 0) & ((sets & columns.COPY) != 0)
-    sets[gone] = -1
-    order = np.argsort(sets < 0, axis=1, kind="stable")
-    sets[:] = np.take_along_axis(sets, order, axis=1)
-    held = (sets >= 0).sum(axis=1)
-    for way in range(1, ways):
-        rows = np.flatnonzero((held > 0) & (held <= way) & (way < deep))
-        clean = (columns.BYTES if way >= cfg.partial_ways else 0) | (columns.DIRTY if way >= cfg.dirty_ways else 0)
-        word = sets[rows, way % held[rows]]
-        sets[rows, way] = (word ^ (AGED << columns.STATE_BITS)) & ~clean
 
 
 def empty_write_queues(mem: MemoryState) -> None:

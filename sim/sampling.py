@@ -1,10 +1,10 @@
-"""Sampled launches: once the work goes at a steady rate, most blocks are taken out of the queue, not executed.
+"""Sampled launches: a scale model of the GPU, with a few of its SMs and their share of L2, DRAM and blocks.
 
-docs/model/sampling.md says the rule and its limits. In short: when a wave of blocks has
-ended and the rate of instructions has been the same for a while, all blocks but the last
-ones are skipped. Their counts and their time are those of the rates before and after; the
-blocks in flight and the last ones of the grid are really run. All of it depends on
-simulated state alone, so equal inputs give equal bytes.
+docs/model/sampling.md says the rule and its limits. In short: the whole GPU runs the
+launch's first cycles, which tell what part of the memory that SMs touch a few of them
+touch. Then the launch starts again on the scale model. Its time is the launch's; its
+counts are scaled. All of it depends on simulated state alone, so equal inputs give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -16,386 +16,268 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core import layout
+from sim.core.layout import GLOBAL_BASE
 from sim.counters import Inst, LaunchResult, Mem, Sampling, Sm, Stall
-from sim.engine import Engine
+from sim.engine import Engine, fill_turns
 from sim.isa import FLAG_STRONG, Col, Op, Space
+from sim.memory_system import LINE_BYTES, SECTORS, Region
+from sim.profile import Profile
 
 Int64s = npt.NDArray[np.int64]
 
 AUTO_INSTRUCTIONS = 50_000_000  #: warp instructions from which on `detail="auto"` samples
 DETAILS = ("auto", "full", "sampled")
-TOLERANCE = 0.03  #: rates that differ by less are steady; what counts is measured again after the jump
-FEWEST_SKIPPED = 2  #: waves; fewer are not worth it
-LONG = 30  #: waves from which on a launch is watched for longer, before and after the jump
-EQUAL_WORK = 0.05  #: share by which the work of blocks before and after may differ and count as equal
-STEPS = 8  #: time steps between two snapshots, at first
-SNAPSHOTS = 64  #: that are kept; then every other one is dropped
-BUSY_DRAM = 0.2  #: share of its peak from which on DRAM, and so what L2 holds, decides the rate
-#: Counts of `Mem` that are of what SMs asked for; of writes; and parts with their wholes.
-ASKED = (Mem.XBAR_READ, Mem.XBAR_WRITE, Mem.L2_REQUESTS, Mem.L2_READ, Mem.L2_WRITE, Mem.L2_ATOMIC, Mem.L2_REDUCTION,
-         Mem.L2_TEX)  # fmt: skip
-WRITES = (Mem.L2_WRITE_HIT, Mem.L2_EVICTED_DIRTY, Mem.DRAM_WRITE, Mem.DRAM_WRITE_BURSTS)
-PART_OF = {Mem.L2_READ_HIT: Mem.L2_READ, Mem.L2_WRITE_HIT: Mem.L2_WRITE, Mem.L2_TEX_HIT: Mem.L2_TEX}
+TIMES_SMALLER = 16  #: a scale model has about so many times fewer SMs
+LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too small for one
+WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
+WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many
+SHARED = 1.1  #: times their share of an array that the model's SMs touch: from here on it counts as shared
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """All counts at a step's end, as if nothing were pending."""
-
-    time: int  #: of the core's clock
-    ended: int  #: blocks
-    inst: Int64s
-    stall: Int64s
-    sm: Int64s
-    mem: Int64s
-    channel_busy: Int64s
-    lines: int  #: in L2
-
-    @property
-    def executed(self) -> int:
-        return int(self.inst[:, Inst.EXECUTED].sum())
+def model_sms(profile: Profile) -> int:
+    """SMs of the profile's scale model: whole TPCs."""
+    tpc = profile.gpu.sms_per_tpc
+    return tpc * max(1, round(profile.gpu.sm_count / tpc / TIMES_SMALLER))
 
 
-@dataclass(frozen=True)
-class Window:
-    """What happened between two snapshots."""
+def scale_model(profile: Profile, touched: float) -> Profile:
+    """A GPU of `model_sms`, with their share of what SMs share; latencies stay.
 
-    first: Snapshot
-    last: Snapshot
+    `touched` is the part of a launch's memory that the model's SMs touch, so the part of
+    L2's capacity that the model has: the SMs' share where each block has data of its own,
+    up to 1 where all blocks read the same.
+    """
+    gpu, l2, dram, launch = profile.gpu, profile.l2, profile.dram, profile.launch
+    sms = model_sms(profile)
+    share = sms / gpu.sm_count
+    slices = l2.partitions * max(1, round(l2.slices * share / l2.partitions))
+    channels = l2.partitions * max(1, int(np.ceil(dram.channels * share / l2.partitions)))
+    gpcs = 1
+    way = l2.line_bytes * l2.associativity * slices
+    return profile.override(
+        {
+            "gpu.sm_count": sms,
+            "gpu.gpc_count": gpcs,
+            "l2.bytes": way * max(1, round(l2.bytes * touched / way)),
+            "l2.slices": slices,
+            "l2.clock_mhz": l2.clock_mhz * l2.slices * share / slices,
+            "l2.slice_bytes_per_cycle": l2.slice_bytes_per_cycle * l2.slices * share / slices,
+            "l2.cross_bytes_per_cycle": l2.cross_bytes_per_cycle * share * l2.partitions,
+            "l2.gpc_read_bytes_per_cycle": l2.gpc_read_bytes_per_cycle * gpu.gpc_count * share / gpcs,
+            "l2.atomic_same_address_cycles": l2.atomic_same_address_cycles / share,
+            "dram.channels": channels,
+            "dram.peak_gbytes_per_s": dram.peak_gbytes_per_s * share,
+            "launch.blocks_per_cycle": launch.blocks_per_cycle * share,
+            "launch.fill_blocks_per_cycle": launch.fill_blocks_per_cycle * share,
+            "launch.ahead_sms": 0,
+        }
+    )
 
-    @property
-    def blocks(self) -> int:
-        return self.last.ended - self.first.ended
 
-    @property
-    def cycles(self) -> int:
-        return self.last.time - self.first.time
-
-    @property
-    def executed(self) -> int:
-        return self.last.executed - self.first.executed
-
-    @property
-    def cycles_an_instruction(self) -> float:
-        return self.cycles / max(self.executed, 1)
-
-    @property
-    def instructions_a_block(self) -> float:
-        return self.executed / max(self.blocks, 1)
+def sampled_sms(profile: Profile) -> slice:
+    """The SMs of the whole GPU whose blocks the model runs: neighbours, and none of those that are filled ahead."""
+    first = profile.launch.ahead_sms
+    return slice(first, first + model_sms(profile))
 
 
-@dataclass(frozen=True)
-class Part:
-    """Skipped blocks whose counts and time are those of a window: `instructions` of its `window.executed`."""
+def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
+    """The model's part of a grid of `blocks`: those of `sampled_sms`, in order of their start.
 
-    window: Window
-    instructions: int
+    After the fill, of which the turns are known, SMs get theirs in turn. A part of a block too many is a whole one, so
+    that a grid that just needs another wave does so here.
+    """
+    every, ours = profile.gpu.sm_count, sampled_sms(profile)
+    filled = every * slots
+    turns = np.concatenate([fill_turns(profile, blocks, slots).T.reshape(-1), np.arange(filled, max(blocks, filled))])
+    sm = np.arange(len(turns)) % every
+    chosen = turns[(sm >= ours.start) & (sm < ours.stop) & (turns < blocks)]
+    wanted = -(-blocks * model_sms(profile) // every)
+    others = np.setdiff1d(turns[turns < blocks], chosen)
+    return np.ascontiguousarray(np.append(chosen, others[max(0, len(others) - wanted) :])[:wanted])
 
-    def scaled(self, name: str) -> Int64s:
-        counts = getattr(self.window.last, name) - getattr(self.window.first, name)
-        return _scale(counts, self.instructions, max(self.window.executed, 1))
 
-    @property
-    def cycles(self) -> int:
-        return round(self.instructions * self.window.cycles_an_instruction)
+@dataclass
+class Watch:
+    """What SMs ask the memory system for while the whole GPU runs: all, and those whose blocks the model has."""
+
+    ours: slice
+    share: float  #: of the SMs that are ours
+    _every: list[Int64s] = field(default_factory=list)  #: numbers of sectors that any SM asked for, of each step
+    _ours: list[Int64s] = field(default_factory=list)
+    _late: list[npt.NDArray[np.bool_]] = field(default_factory=list)  #: which of ours DRAM had to answer
+    _packets: Int64s = field(default_factory=lambda: np.zeros(2, np.int64))  #: of all, of ours
+
+    def note(self, engine: Engine) -> None:
+        """Note the packets of a step."""
+        packets = engine.requests
+        sm, k = np.nonzero(np.arange(packets.line.shape[1]) < packets.n[:, None])
+        self._every.append(_sectors(packets.line[sm, k], packets.sectors[sm, k])[0])
+        own = (sm >= self.ours.start) & (sm < self.ours.stop)
+        self._packets += len(sm), own.sum()
+        sm, k = sm[own], k[own]
+        sectors, packet = _sectors(packets.line[sm, k], packets.sectors[sm, k])
+        self._ours.append(sectors)
+        self._late.append(engine.memory.missed(packets, sm, k)[packet])
+
+    def compare(self, arrays: Sequence[tuple[int, int]]) -> tuple[float, tuple[Region, ...]]:
+        """The part of all sectors that is ours, had all SMs got on alike; and the arrays that SMs share.
+
+        `arrays` are their first lines and ends. Where more than its share of an array is
+        ours, the other SMs fetch what they share with ours.
+        """
+        every, ours = np.unique(_joined(self._every), return_index=True)[0], _joined(self._ours)
+        if not len(ours):
+            return self.share, ()
+        ours, firsts = np.unique(ours, return_index=True)
+        late = np.concatenate(self._late)[firsts]
+        alike = self._packets[0] / self._packets[1] * self.share
+        regions = []
+        for first, end in arrays:
+            inside = slice(*np.searchsorted(ours, [first * SECTORS, end * SECTORS]))
+            total = np.diff(np.searchsorted(every, [first * SECTORS, end * SECTORS]))[0]
+            touched = alike * (inside.stop - inside.start) / max(total, 1)
+            if touched > SHARED * self.share:
+                cold = max(self.share / touched, self.share)
+                regions.append(Region(first, end, cold, max(cold, float(late[inside].mean()))))
+        return float(np.clip(alike * len(ours) / len(every), self.share, 1)), tuple(regions)
 
 
 @dataclass
 class Sampler:
-    """Watches a launch and takes blocks out of its queue, once; then completes the launch's counts."""
+    """Says at its beginning whether a launch is to be sampled, and completes the scale model's counts."""
 
-    engine: Engine
     detail: str
-    watching: bool = True
-    skipped: int = 0  #: blocks
-    why_not: str = ""  #: nothing was skipped, because
-    _first: int = 0  #: of the skipped blocks
-    _unchanged: int = 0  #: of the skipped blocks: those before L2 has filled to where it behaves otherwise
-    _before: Window | None = None
-    _after: Window | None = None
-    _settle: int = 0  #: blocks that must have ended
-    _settled: Snapshot | None = None  #: where the window after the jump begins
-    _snapshots: list[Snapshot] = field(default_factory=list)
-    _due: int = 0  #: steps until the next snapshot
-    _spacing: int = STEPS
-    _ends: list[tuple[int, int]] = field(default_factory=list)  #: (time, blocks ended) by step
+    blocks: Int64s  #: that the scale model runs, in order of their start
+    watch: Watch | None  #: while it is not known
+    why_not: str = ""  #: the launch is run in full, because
+    model: Profile | None = None  #: the scale model, once the launch is to be sampled
+    regions: tuple[Region, ...] = ()  #: of which other SMs fetch a part for the model's
+    _until: int = 0  #: the cycle to which is watched at least
 
-    def __post_init__(self) -> None:
-        self.wave = len(self.engine.arrays) * int(self.engine.dispatch.state[layout.D_SLOTS])
-        self.waves = self.engine.launch.blocks / self.wave
-        if self.waves < FEWEST_SKIPPED + 2:
-            self._stop(f"the grid has {self.waves:.1f} waves of blocks, too few")
-        elif self._blocks_talk():
-            self._stop("its blocks can see each other's atomics or strong loads")
+    @classmethod
+    def of(cls, engine: Engine, detail: str) -> Sampler:
+        """The sampler of a launch that is about to start on the whole GPU."""
+        profile, launch = engine.profile, engine.launch
+        sms, slots = profile.gpu.sm_count, int(engine.dispatch.state[layout.D_SLOTS])
+        watch = Watch(sampled_sms(profile), model_sms(profile) / sms)
+        sampler = cls(detail, model_blocks(profile, launch.blocks, slots), watch)
+        if sms < LEAST_SMALLER * model_sms(profile):
+            sampler._stop(f"a GPU of {sms} SMs is small enough")
+        elif launch.blocks < sms // 2:
+            sampler._stop(f"a grid of {launch.blocks} blocks leaves most of the GPU idle")
+        elif _blocks_talk(launch.program.decoded.code):
+            sampler._stop("its blocks can see each other's atomics or strong loads")
+        return sampler
 
     def _stop(self, why: str) -> None:
-        self.watching, self.why_not = False, why
+        self.watch, self.why_not = None, why
 
-    def let_go(self) -> None:
-        """Forget the launch, whose arrays are most of a process's memory, but not why nothing was skipped."""
-        del self.engine
-        self._before = self._after = self._settled = None
-        self._snapshots.clear()
+    def after_step(self, engine: Engine, now: int) -> None:
+        """Look at the launch at a step's end; sets `model` if it is to be sampled from here on."""
+        assert self.watch is not None
+        self._until = self._until or now + WATCHED_CYCLES
+        state, blocks = engine.dispatch.state, engine.launch.blocks
+        executed = int(engine.shared.inst[:, :, Inst.EXECUTED].sum())
+        if int(state[layout.D_ENDED]) == blocks:
+            self._stop(f"it has {executed:,} warp instructions")
+        elif now <= self._until or executed < WATCHED_INSTRUCTIONS:
+            self.watch.note(engine)
+        elif self.detail == "sampled" or executed * blocks >= AUTO_INSTRUCTIONS * int(state[layout.D_NEXT]):
+            bounds = np.stack([engine.shared.starts, engine.shared.ends + LINE_BYTES - 1]) + GLOBAL_BASE
+            touched, self.regions = self.watch.compare([(int(a), int(b)) for a, b in (bounds // LINE_BYTES).T])
+            self.model, self.watch = scale_model(engine.profile, touched), None
 
-    def _blocks_talk(self) -> bool:
-        """Whether a block may wait for another, or count it: then none can be left out."""
-        code = self.engine.launch.program.decoded.code
-        op, away = code[:, Col.OP], ~np.isin(code[:, Col.SPACE], (Space.SHARED, Space.LOCAL, Space.CONSTANT))
-        strong = (op == Op.LD) & ((code[:, Col.FLAGS] & FLAG_STRONG) != 0)
-        return bool((away & ((op == Op.ATOM) | strong)).any())
+    # -- when the scale model has run ---------------------------------------------------
 
-    # -- while it runs -----------------------------------------------------------------
-
-    def after_step(self, now: int) -> None:
-        """Look at the launch at a step's end."""
-        if not self.watching:
-            return
-        state = self.engine.dispatch.state
-        ended = int(state[layout.D_ENDED]) - self.skipped
-        out = state[layout.D_NEXT] == state[layout.D_BLOCKS]
-        if self._before is not None:
-            self._look_after(now, ended, bool(out))
-        elif out:
-            self._stop("no steady rate was seen before the last blocks had started")
-        else:
-            self._ends.append((now, ended))
-            self._due -= 1
-            if self._due <= 0:
-                self._due = self._spacing
-                self._look_before(now)
-
-    def _look_before(self, now: int) -> None:
-        """Take a snapshot; jump if the rate is steady."""
-        self._snapshots.append(self._snapshot(now))
-        if len(self._snapshots) > SNAPSHOTS:
-            del self._snapshots[1::2]
-            self._spacing *= 2
-        last = self._snapshots[-1]
-        if last.ended < self.wave:
-            return
-        length = self._wave_cycles(last) * max(1.0, min(2.0, self.waves / 100))
-        middle = self._before_time(last.time - length)
-        first = self._before_time(middle.time - length) if middle else None
-        if middle is None or first is None:
-            return
-        earlier, window = Window(first, middle), Window(middle, last)
-        if not _agree(earlier.cycles_an_instruction, window.cycles_an_instruction):
-            return
-        if self.detail == "auto" and last.executed / last.ended * self.engine.launch.blocks < AUTO_INSTRUCTIONS:
-            return
-        self._jump(Window(first, last) if self.waves >= LONG else window)
-
-    def _wave_cycles(self, last: Snapshot) -> int:
-        """The time in which the last wave of blocks ended."""
-        for time, ended in reversed(self._ends):
-            if last.ended - ended >= self.wave:
-                return last.time - time
-        return last.time - self._ends[0][0]
-
-    def _before_time(self, time: float) -> Snapshot | None:
-        """The latest snapshot of that time or earlier."""
-        return next((snapshot for snapshot in reversed(self._snapshots) if snapshot.time <= time), None)
-
-    def _jump(self, window: Window) -> None:
-        """Skip all blocks but those in flight and the last ones."""
-        state = self.engine.dispatch.state
-        kept = 1 + int(self.waves) // LONG
-        left = int(state[layout.D_BLOCKS] - state[layout.D_NEXT])
-        waves = left // self.wave - kept
-        if waves < FEWEST_SKIPPED:
-            self._stop("a steady rate was seen too late")
-            return
-        self.skipped = waves * self.wave
-        self._first, self._before = int(state[layout.D_NEXT]), window
-        per_block = window.last.executed / window.last.ended
-        growth = (window.last.lines - window.first.lines) / max(window.executed, 1) * per_block
-        busy = (window.last.channel_busy - window.first.channel_busy).sum()
-        if growth > 0 and busy >= BUSY_DRAM * len(window.last.channel_busy) * window.cycles:
-            self._unchanged = min(self.skipped, self._until_change(window, growth))
-            self.engine.memory.age(round(growth * self.skipped))
-        state[layout.D_NEXT] += self.skipped
-        state[layout.D_ENDED] += self.skipped
-        self._settle = window.last.ended + (self.wave if self.waves >= LONG else 0)
-        self._snapshots.clear()
-
-    def _until_change(self, window: Window, growth: float) -> int:
-        """Blocks until L2 is as full as changes its behaviour; 0: it does not change any more."""
-        room = [full - window.last.lines for full in self.engine.memory.changes if full > window.last.lines]
-        return int(room[0] / growth) if room else 0
-
-    def _look_after(self, now: int, ended: int, out: bool) -> None:
-        """The window after the jump: whole waves, from when all is as it was, while there are blocks to start."""
-        if self._settled is None:
-            if ended >= self._settle:
-                self._settled, self._settle = self._snapshot(now), ended + self.wave
-        elif ended >= self._settle:
-            self._after = Window(self._settled, self._snapshot(now))
-            self._settle += self.wave
-        self.watching = not out
-
-    def _snapshot(self, now: int) -> Snapshot:
-        engine, cfg = self.engine, self.engine.shared.cfg
-        stall, per_sm = engine.shared.stall.sum(axis=0), np.array(engine.arrays.sm)
-        warps = engine.arrays.ws
-        sm, warp = np.nonzero(warps[:, :, layout.W_STATE] != layout.W_EMPTY)
-        since = warps[sm, warp, layout.W_SINCE]
-        why = engine.arrays.why[sm, warp % cfg[layout.C_SUBCORES], warp // cfg[layout.C_SUBCORES]]
-        np.add.at(stall, (warps[sm, warp, layout.W_PC], why), np.maximum(now - since, 0))
-        np.add.at(per_sm[:, Sm.WARPS], sm, np.maximum(since, now))
-        return Snapshot(
-            time=now,
-            ended=int(engine.dispatch.state[layout.D_ENDED]) - self.skipped,
-            inst=engine.shared.inst.sum(axis=0),
-            stall=stall,
-            sm=per_sm,
-            mem=engine.memory.counts(),
-            channel_busy=engine.memory.channel_busy(),
-            lines=engine.memory.lines,
-        )
-
-    # -- when it has ended -------------------------------------------------------------
-
-    @property
-    def executed(self) -> int:
-        """Blocks that were executed."""
-        return self.engine.launch.blocks - self.skipped
-
-    @property
-    def cycles(self) -> int:
-        """Time of the skipped blocks."""
-        return sum(part.cycles for part in self._parts())
-
-    def _parts(self) -> Sequence[Part]:
-        """The skipped blocks by the windows that stand for them."""
-        before, after = self._before, self._after
-        if before is None:
-            return ()
-        mean = self._executed_instructions() / max(self._ended, 1)
-        if after is None or after.executed < self.wave * mean / 4:
-            return (self._part(before, self.skipped, mean),)
-        if not self._equal_work():
-            half = self.skipped // 2
-            return (self._part(before, half, 0), self._part(after, self.skipped - half, 0))
-        changed = self.skipped - self._unchanged
-        return (self._part(before, self._unchanged, mean), self._part(after, changed, mean))
-
-    @property
-    def _ended(self) -> int:
-        return int(self.engine.dispatch.state[layout.D_ENDED]) - self.skipped
-
-    def _executed_instructions(self) -> int:
-        return int(self.engine.shared.inst[:, :, Inst.EXECUTED].sum())
-
-    def _equal_work(self) -> bool:
-        """Whether blocks before and after the jump do equal work, as far as the counts at the jump can tell.
-
-        Then what had been executed by then is the mean block's work for each block that
-        had ended, and some of it for each of the wave in flight.
-        """
-        assert self._before is not None
-        jumped = self._before.last
-        mean = self._executed_instructions() / max(self._ended, 1)
-        in_flight = jumped.executed / mean - jumped.ended
-        slack = EQUAL_WORK * jumped.ended
-        return -slack <= in_flight <= self.wave + slack
-
-    def _part(self, window: Window, blocks: int, instructions: float) -> Part:
-        """Blocks of so many instructions; 0: of as many as those that ended in the window."""
-        return Part(window, round(blocks * (instructions or window.instructions_a_block)))
-
-    def complete(self, result: LaunchResult) -> LaunchResult:
-        """A result of the executed blocks as one of all blocks. Pipe and stage times are ticks on both sides."""
-        if not self.skipped:
-            return result
-        parts = self._parts()
-        stall, blocks = _sum(parts, "stall"), self._blocks(result.blocks)
-        inst = self._inst(result, parts)
+    def complete(self, model: LaunchResult, profile: Profile) -> LaunchResult:
+        """The model's result as one of the whole GPU and grid. Pipe and stage times are ticks on both sides."""
+        assert self.model is not None
+        ran, blocks = len(self.blocks), len(model.blocks)
+        inst, stall = (_scale(counts, blocks, ran) for counts in (model.inst, model.stall))
+        self._let_all_exit(inst, model)
         stall[:, Stall.SELECTED] = inst[:, Inst.EXECUTED]
+        spread = _spread(model.blocks[self.blocks])
+        sms = profile.gpu.sm_count
+        times = _all_blocks(model.blocks[self.blocks], self.model.gpu.sm_count, blocks, sms)
+        mem, busy = self._mem(model, profile)
         return replace(
-            result,
-            inst=result.inst + inst,
-            stall=result.stall + stall,
-            sm=result.sm + self._sm(_sum(parts, "sm"), stall, result.sm[:, Sm.BLOCKS], blocks),
-            mem=result.mem + self._mem(result, parts),
-            dram_channel_busy=result.dram_channel_busy + _sum(parts, "channel_busy"),
-            blocks=blocks,
-            sampling=Sampling(self.executed, _spread(result.blocks)),
+            model,
+            gpu=profile.name,
+            inst=inst,
+            stall=stall,
+            sm=_all_sms(model.sm, stall, times, sms),
+            mem=mem,
+            dram_channel_busy=busy,
+            blocks=times,
+            sampling=Sampling(ran, spread),
         )
 
-    def _mem(self, result: LaunchResult, parts: Sequence[Part]) -> Int64s:
-        """The memory system's counts: what was asked for as that of the executed blocks, where those do equal work.
-
-        What became of it is that of the windows: of writes in proportion to the sectors
-        that were written, of the rest in proportion to those that were read.
-        """
-        mem = _sum(parts, "mem")
-        if self._equal_work():
-            asked = _scale(result.mem, self.skipped, self.executed)
-            reads, writes = (max(int(mem[way]), 1) for way in (Mem.XBAR_READ, Mem.XBAR_WRITE))
-            read, written = int(asked[Mem.XBAR_READ]), int(asked[Mem.XBAR_WRITE])
-            by_reads = np.isin(np.arange(len(mem)), WRITES, invert=True) if read else np.zeros(len(mem), bool)
-            mem = np.where(by_reads, _scale(mem, read, reads), _scale(mem, written, writes) if written else mem)
-            mem[list(ASKED)] = asked[list(ASKED)]
-            for part, whole in PART_OF.items():
-                mem[part] = min(mem[part], mem[whole])
-        bursts = mem[Mem.DRAM_READ_BURSTS] + mem[Mem.DRAM_WRITE_BURSTS]
-        mem[Mem.DRAM_ROW_HIT] = max(0, bursts - mem[Mem.DRAM_ROW_MISS] - mem[Mem.DRAM_ROW_CONFLICT])
-        mem[Mem.DRAM_CYCLES_BUSY] = _sum(parts, "channel_busy").sum()
-        return mem
-
-    def _inst(self, result: LaunchResult, parts: Sequence[Part]) -> Int64s:
-        """Counts by instruction: of the mean executed block where blocks do equal work, else of the windows."""
-        code = result.program.decoded.code
-        in_windows = _sum(parts, "inst")
-        inst = _scale(result.inst, self.skipped, self.executed)
-        if not self._equal_work():
-            inst = in_windows.copy()
-        share = in_windows[:, Inst.HIT_SECTORS] / np.maximum(in_windows[:, Inst.SECTORS], 1)
-        inst[:, Inst.HIT_SECTORS] = np.rint(inst[:, Inst.SECTORS] * np.minimum(share, 1))
-        exits = np.flatnonzero(code[:, Col.OP] == Op.EXIT)
-        if len(exits):  # every thread exits once
-            missing = self.skipped * self.engine.launch.threads_per_block - int(inst[exits, Inst.THREADS_ON].sum())
+    def _let_all_exit(self, inst: Int64s, model: LaunchResult) -> None:
+        """Every thread exits once, whatever rounding and uneven blocks say."""
+        exits = np.flatnonzero(model.program.decoded.code[:, Col.OP] == Op.EXIT)
+        if len(exits):
+            missing = int(np.prod(model.grid)) * int(np.prod(model.block)) - int(inst[exits, Inst.THREADS_ON].sum())
             most = exits[np.argmax(inst[exits, Inst.THREADS_ON])]
             inst[most, [Inst.THREADS, Inst.THREADS_ON]] += missing
-        return inst
 
-    def _sm(self, sm: Int64s, stall: Int64s, run: Int64s, blocks: Int64s) -> Int64s:
-        """Counts by SM, whose sums are those of the instructions."""
-        selected, not_selected = (int(stall[:, reason].sum()) for reason in (Stall.SELECTED, Stall.NOT_SELECTED))
-        totals = {Sm.WARPS: int(stall.sum()), Sm.ISSUE_ACTIVE: selected, Sm.ELIGIBLE: selected + not_selected}
-        for column, total in totals.items():
-            sm[:, column] = _apportion(total, sm[:, column])
-        sm[:, Sm.BLOCKS] = np.bincount(blocks[:, 0], minlength=len(sm)) - run
-        return sm
-
-    def _blocks(self, run: Int64s) -> Int64s:
-        """Times of all blocks: those of the last wave before the jump again and again; later ones are moved."""
-        assert self._before is not None
-        out, end, jumped = run.copy(), run[:, 2], self._before.last.time
-        done = np.flatnonzero((end > 0) & (end < jumped))
-        wave = done[np.lexsort((done, end[done]))][-self.wave :]
-        times = self.skipped // self.wave
-        for k in range(times):
-            copy = run[wave]
-            copy[:, 1:] += self.cycles * (k + 1) // times
-            out[self._first + k * self.wave : self._first + (k + 1) * self.wave] = copy
-        out[end >= jumped, 1:] += self.cycles
-        return out
+    def _mem(self, model: LaunchResult, profile: Profile) -> tuple[Int64s, Int64s]:
+        """The memory system's counts, and the time that DRAM's channels are busy."""
+        ran, blocks = len(self.blocks), len(model.blocks)
+        mem = _scale(model.mem, blocks, ran)
+        rows = Mem.DRAM_ROW_HIT, Mem.DRAM_ROW_MISS, Mem.DRAM_ROW_CONFLICT
+        bursts = Mem.DRAM_READ_BURSTS, Mem.DRAM_WRITE_BURSTS
+        waiting = int(_scale(model.mem[list(bursts)].sum() - model.mem[list(rows)].sum(), blocks, ran))
+        mem[rows[0]] = max(0, mem[list(bursts)].sum() - mem[list(rows[1:])].sum() - waiting)
+        few, every = len(model.dram_channel_busy), profile.dram.channels
+        total = int(_scale(model.dram_channel_busy.sum(), blocks, ran))
+        busy = _apportion(total, model.dram_channel_busy[np.arange(every) % few])
+        mem[Mem.DRAM_CYCLES_BUSY] = busy.sum()
+        return mem, busy
 
 
-def _sum(parts: Sequence[Part], name: str) -> Int64s:
-    return np.asarray(sum(part.scaled(name) for part in parts))
+def _sectors(lines: Int64s, masks: Int64s) -> tuple[Int64s, Int64s]:
+    """Numbers of the sectors that packets ask for, and the packet of each."""
+    packet, sector = np.nonzero((masks | masks >> SECTORS)[:, None] >> np.arange(SECTORS) & 1)
+    return lines[packet] * SECTORS + sector, packet
+
+
+def _joined(numbers: Sequence[Int64s]) -> Int64s:
+    return np.concatenate([np.zeros(0, np.int64), *numbers])
+
+
+def _blocks_talk(code: npt.NDArray[np.int32]) -> bool:
+    """Whether a block may wait for another, or count it: then none can be left out."""
+    op, away = code[:, Col.OP], ~np.isin(code[:, Col.SPACE], (Space.SHARED, Space.LOCAL, Space.CONSTANT))
+    strong = (op == Op.LD) & ((code[:, Col.FLAGS] & FLAG_STRONG) != 0)
+    return bool((away & ((op == Op.ATOM) | strong)).any())
+
+
+def _all_sms(model: Int64s, stall: Int64s, blocks: Int64s, sms: int) -> Int64s:
+    """Counts by SM of the whole GPU: the model's SMs again and again, with the sums that instructions have."""
+    sm = model[np.arange(sms) % len(model)]
+    selected, not_selected = (int(stall[:, reason].sum()) for reason in (Stall.SELECTED, Stall.NOT_SELECTED))
+    totals = {Sm.WARPS: int(stall.sum()), Sm.ISSUE_ACTIVE: selected, Sm.ELIGIBLE: selected + not_selected}
+    for column, total in totals.items():
+        sm[:, column] = _apportion(total, sm[:, column])
+    sm[:, Sm.BLOCKS] = np.bincount(blocks[:, 0], minlength=sms)
+    return sm
+
+
+def _all_blocks(ran: Int64s, model_sms: int, blocks: int, sms: int) -> Int64s:
+    """SM and times of all blocks: those that ran, on one group of SMs after another, in order of their start."""
+    groups = -(-sms // model_sms)
+    copies = np.tile(ran, (groups, 1))
+    copies[:, 0] += np.repeat(np.arange(groups) * model_sms, len(ran))
+    copies = copies[copies[:, 0] < sms]
+    if len(copies) < blocks:  # SMs of the last, incomplete group may hold fewer than the mean
+        copies = np.resize(copies, (blocks, 3))
+    return np.ascontiguousarray(copies[np.lexsort((copies[:, 0], copies[:, 1]))][:blocks])
 
 
 def _spread(blocks: Int64s) -> float:
-    """Standard deviation over mean of the times of the blocks that have ended."""
-    times = blocks[blocks[:, 2] > 0]
-    spent = times[:, 2] - times[:, 1]
-    return float(spent.std() / spent.mean()) if len(spent) else 0.0
-
-
-def _agree(a: float, b: float, tolerance: float = TOLERANCE) -> bool:
-    return abs(a - b) <= tolerance * min(a, b)
+    """Standard deviation over mean of the blocks' times."""
+    spent = blocks[:, 2] - blocks[:, 1]
+    return float(spent.std() / spent.mean())
 
 
 def _scale(counts: Int64s, part: int, whole: int) -> Int64s:

@@ -41,7 +41,7 @@ def run(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare the workload's result with NumPy's.")] = False,
     detail: Annotated[
-        str, typer.Option(help="auto, full, or sampled: skip blocks once their rate is steady.")
+        str, typer.Option(help="auto, full, or sampled: run a part of the blocks, on a scale model of the GPU.")
     ] = "auto",
     list_: Annotated[bool, typer.Option("--list", help="List the workloads and their parameters.")] = False,
     kernel: Annotated[str, typer.Option(help="Kernel of the file, such as saxpy or 'mm<32>'.")] = "",

@@ -53,6 +53,13 @@ def home_partition(line: int, partitions: int) -> int:
 
 
 @kernel
+def homes(lines: Any, partitions: int, out: Any) -> None:
+    """The home partition of each line address, in `out`."""
+    for k in range(len(lines)):
+        out[k] = home_partition(line_number(lines[k]), partitions)
+
+
+@kernel
 def partition_line(line: int, partitions: int) -> int:
     """A line's number among those of its home partition, without gaps."""
     if partitions == 2:

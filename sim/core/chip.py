@@ -16,6 +16,7 @@ from sim.core.layout import (
     B_START,
     C_REPLAY,
     D_BLOCKS,
+    D_CREDIT,
     D_ENDED,
     D_FILL,
     D_FILL_CLOCK,
@@ -182,12 +183,13 @@ def assign(st, s, d, t1):
         first = d.fresh[sm, slot]
         gap = d.state[D_FILL] if first else d.state[D_REFILL]
         clock = D_FILL_CLOCK if first else D_REFILL_CLOCK
-        tick = max(d.state[clock], best * TICK)
+        credit = 0 if first else d.state[D_CREDIT]
+        tick = max(d.state[clock], best * TICK - credit)
         d.state[clock] = tick + gap
-        start = max(tick // TICK + d.state[D_START], t1)
+        start = max(max(tick // TICK, best) + d.state[D_START], t1)
         d.busy[sm, slot] = 1
         d.fresh[sm, slot] = 0
-        start_block(st[sm], s, sm, slot, d.state[D_NEXT], start)
+        start_block(st[sm], s, sm, slot, d.order[d.state[D_NEXT]], start)
         d.state[D_NEXT] += 1
 
 

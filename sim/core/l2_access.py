@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.address_map import home_partition, l2_set
+from sim.core.address_map import home_partition, l2_set, line_number
 from sim.core.dram import request
-from sim.core.l2 import drop, filled, find, other_row, state_of, written
+from sim.core.l2 import drop, filled, find, other_row, state_of, victim, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
@@ -324,3 +324,27 @@ def atomic(
         note_fill(entry, line, missing, 2 * j + 1, at)
         batch[B_ENTRY] = number
     touch_line(mem.touch[1], row, way, line, filled(state, missing) | (sectors << DIRTY_SHIFT), at)
+
+
+@kernel
+def bring_in(mem: Any, cfg: Any, near: int, lines: Any, ready: Any) -> None:
+    """Have whole lines in L2 that others asked for, uncounted: as least recently used at home, and copies near.
+
+    `near` is a partition, `ready[k]` the tick at which the k-th line's data are there.
+    """
+    for k in range(len(lines)):
+        line = line_number(lines[k])
+        home = home_partition(line, cfg.partitions)
+        index = l2_set(line, cfg)
+        for partition in (home, near):
+            row = partition * cfg.slices * cfg.sets + index
+            if find(mem.sets, row, line) < 0:
+                way = victim(mem.sets, row)
+                old = mem.sets[row, way]
+                if old >= 0 and old & SHARED:
+                    drop(mem.sets, other_row(mem.sets, row), old >> STATE_BITS, VALID)
+                kept = COPY if partition != home else SHARED if near != home else 0
+                mem.sets[row, way] = (line << STATE_BITS) | VALID | kept
+        entry = mem.flight[near, flight_entry(line)]
+        note_fill(entry, line, VALID, -1, 0)
+        entry[F_READY] = ready[k]

@@ -279,8 +279,9 @@ SCORE_BITS = 8
     D_REFILL_CLOCK,
     D_START,  # cycles from assignment to the first issue
     D_TURNAROUND,  # cycles from a block's end to its slot being free
-) = range(10)
-D_COLUMNS = 10
+    D_CREDIT,  # ticks by which blocks that follow others may start earlier than their rate says, after a pause
+) = range(11)
+D_COLUMNS = 11
 
 
 class Dispatch(NamedTuple):
@@ -290,6 +291,7 @@ class Dispatch(NamedTuple):
     busy: npt.NDArray[np.int64]  # [sm, slot]
     free: npt.NDArray[np.int64]  # [sm, slot]: free from this cycle on
     fresh: npt.NDArray[np.int64]  # [sm, slot]: no block yet
+    order: npt.NDArray[np.int64]  # the blocks that run, in order of their start
 
 
 class Requests(NamedTuple):
