@@ -90,7 +90,7 @@ def draw_blocks(report: Report) -> Figure:
     if report.waves > 1:
         waves = f"{report.waves:,} waves, the last, from the dashed line on, of {counted(last, 'block')} ({share})"
     note = f"{counted(len(blocks), 'block')}: {waves}; at the end an SM is idle for {idle} on average"
-    headline(figure, subject(report), note)
+    headline(figure, subject(report), note, *report.header.notes)
     names = ("first wave", "second wave")
     if report.waves > 3:
         names = ("first, third, ... wave", "second, fourth, ... wave")

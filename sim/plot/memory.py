@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sim.plot.figure import headline, new_figure, subject
-from sim.report.formatting import MISSING, with_unit
+from sim.report.formatting import MISSING, short_number, with_unit
 from sim.report.metrics.speed import ELAPSED
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def flows_of(report: Report) -> list[Flow]:
         return sum(int(report[name]) for name in names)
 
     def instructions(*kinds: str) -> str:
-        return f"{_count(total(*(f'smsp__inst_executed_op_{kind}.sum' for kind in kinds)))} inst"
+        return f"{short_number(total(*(f'smsp__inst_executed_op_{kind}.sum' for kind in kinds)))} inst"
 
     def requests(*kinds: str) -> str:
-        return f"{_count(total(*(f'l1tex__t_requests_pipe_lsu_mem_{kind}.sum' for kind in kinds)))} req"
+        return f"{short_number(total(*(f'l1tex__t_requests_pipe_lsu_mem_{kind}.sum' for kind in kinds)))} req"
 
     def bytes_of(name: str) -> str:
         return " ".join(with_unit(report[name], "byte")).replace("byte", "B")
@@ -83,13 +83,14 @@ def flows_of(report: Report) -> list[Flow]:
     to_l2, from_l2 = (
         report[f"l1tex__m_{way}{ELAPSED}"] for way in ("l1tex2xbar_req_cycles_active", "xbar2l1tex_read_sectors")
     )
-    wavefronts = _count(report["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"])
+    wavefronts = short_number(report["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"])
+    shared = short_number(report["smsp__sass_inst_executed_op_shared.sum"])
     data_stage = report[f"l1tex__data_pipe_lsu_wavefronts{ELAPSED}"]
     read, written = (report[f"dram__bytes_{way}{ELAPSED}"] for way in ("read", "write"))
     return [
         Flow("Kernel", "Global", instructions(*global_kinds), nothing, 4.1),
         Flow("Kernel", "Local", instructions("local_ld", "local_st"), nothing, 2.7),
-        Flow("Kernel", "Shared", f"{_count(report['smsp__sass_inst_executed_op_shared.sum'])} inst", nothing, 0.9),
+        Flow("Kernel", "Shared", f"{shared} inst", nothing, 0.9),
         Flow("Global", "L1/TEX cache", requests(*l1_kinds), report[f"l1tex__lsuin_requests{ELAPSED}"], 4.1),
         Flow("Local", "L1/TEX cache", requests("local_op_ld", "local_op_st"), nothing, 2.7),
         Flow("Shared", "Shared memory", f"{wavefronts} wavefronts", data_stage, 0.9),
@@ -127,14 +128,6 @@ def draw_memory(report: Report) -> Figure:
     headline(figure, subject(report), f"Device memory: {rate}, {busy:.0f} % of the peak")
     _draw_scale(figure, axes)
     return figure
-
-
-def _count(value: float) -> str:
-    """A count in at most six characters."""
-    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "K")):
-        if value >= size:
-            return f"{value / (1e3 if prefix == 'K' else size):.3g} {prefix}"
-    return f"{int(value):,}"
 
 
 def _color(share: float) -> tuple[float, float, float, float]:
@@ -176,7 +169,9 @@ def _draw_copies(axes: Axes, units: dict[str, Unit], copies: int) -> None:
     l1, shared = units["L1/TEX cache"], units["Shared memory"]
     y0, y1 = l1.y - l1.height / 2 - 0.07, shared.y + shared.height / 2 + 0.07
     axes.annotate("", (l1.x, y1), (l1.x, y0), arrowprops=ARROW | {"color": UNMEASURED})
-    axes.text(l1.x + 0.2, (y0 + y1) / 2, f"{_count(copies)} asynchronous copies", ha="left", va="center", fontsize=8)
+    axes.text(
+        l1.x + 0.2, (y0 + y1) / 2, f"{short_number(copies)} asynchronous copies", ha="left", va="center", fontsize=8
+    )
 
 
 def _draw_scale(figure: Figure, axes: Axes) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sim.counters import Stall
 from sim.plot.figure import BLUE, INK, RED, headline, new_figure, subject
-from sim.report.formatting import number
+from sim.report.formatting import short_number
 from sim.report.lines import Columns
 from sim.report.stalls import REASONS
 
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
 
     from sim.report import Report
 
-LINE_INCHES, BARS_INCHES, CHARACTER_INCHES = 0.21, 3.9, 0.0702
+LINE_INCHES, BARS_INCHES, CHARACTER_INCHES = 0.21, 4.6, 0.0702
 NUMBER_CHARACTERS = 5  #: of a line number and the gap after it
 HEADING_LINES = 2.5
-CONFLICTS_AT, SECTORS_AT = 0.84, 1.0  #: right ends of the columns of numbers, of the width of the bars' half
+INSTRUCTIONS_AT, CONFLICTS_AT, SECTORS_AT = (
+    0.74,
+    0.87,
+    1.0,
+)  #: right ends of the columns of numbers, of the width of the bars' half
 WASTE = 1.5  #: times the sectors that dense accesses would take
 NAMED = 5  #: percent of the cycles from which a line's stall reason is named
 
 
 def draw_source(report: Report, source: str | None = None, file: str | None = None) -> Figure:
-    """A kernel's source, and beside each line its share of all warps' cycles and what they waited for.
+    """A kernel's source, and beside each line its share of all warps' cycles, what they waited for, and its counts.
 
     How to read it: a bar is the share of the cycles that warps spent at the line, with the reason for
     most of them; the longest is red. A cycle counts for the line whose instruction waits, which may
-    be the one that needs the data, not the one that asked for it. *Sectors / request* are red where
-    an access takes over 1.5 times the sectors of a dense one: 4 is right for words of 4 bytes.
+    be the one that needs the data, not the one that asked for it. At the right stand the warp
+    instructions of the line, the bank conflicts of its shared-memory accesses, and the sectors a request
+    of its global ones, which are red where they are over 1.5 times those of a dense access: 4 is right
+    for words of 4 bytes.
 
     `source` is the file's text; without it, only lines that have instructions are shown.
     `file` chooses a file by the end of its name; without it, the one with the most cycles.
@@ -57,7 +63,7 @@ def draw_source(report: Report, source: str | None = None, file: str | None = No
         if columns["line"][row] in place:
             _draw_line(bars, columns, row, place[columns["line"][row]], share[row], row == hottest)
     code.set_xlim(0, code_inches)
-    bars.set_xlim(0, max(2 * share[hottest], 20))  # room for the longest bar's label
+    bars.set_xlim(0, max(3.8 * share[hottest], 20))  # room for the longest bar's label
     for axis in (code, bars):
         axis.set_ylim(len(place) - 0.5, -2)
         axis.set_axis_off()
@@ -89,11 +95,13 @@ def _draw_line(axis: Axes, columns: Columns, row: int, place: int, share: float,
         reason = REASONS[Stall[columns["top_stall"][row].upper()]]
         label += f"  {reason.label.removeprefix('Stall ')}"
     axis.text(share, place, label, fontsize=8, va="center", color=color)
+    if columns["instructions"][row]:
+        _put(axis, INSTRUCTIONS_AT, place, short_number(columns["instructions"][row]), False)
     if columns["sectors"][row]:
         wasteful = columns["sectors"][row] > WASTE * columns["ideal_sectors"][row] > 0
         _put(axis, SECTORS_AT, place, f"{columns['sectors_per_request'][row]:.1f}", wasteful)
     if columns["bank_conflicts"][row]:
-        _put(axis, CONFLICTS_AT, place, number(columns["bank_conflicts"][row]), True)
+        _put(axis, CONFLICTS_AT, place, short_number(columns["bank_conflicts"][row]), True)
 
 
 def _put(axis: Axes, at: float, place: float, text: str, strong: bool) -> None:
@@ -107,6 +115,7 @@ def _headings(bars: Axes, conflicts: bool) -> None:
     """What stands below, over the bars and the columns of numbers."""
     bars.text(0, -1.4, "share of cycles, top stall", fontsize=8, va="center", color=INK)
     across = bars.get_yaxis_transform()
-    columns = {SECTORS_AT: "sectors /\nrequest"} | ({CONFLICTS_AT: "bank\nconflicts"} if conflicts else {})
+    columns = {INSTRUCTIONS_AT: "warp\ninst", SECTORS_AT: "sectors /\nrequest"}
+    columns |= {CONFLICTS_AT: "bank\nconflicts"} if conflicts else {}
     for at, text in columns.items():
         bars.text(at, -1.4, text, transform=across, fontsize=8, va="center", ha="right", color=INK)

@@ -21,6 +21,14 @@ def number(value: float) -> str:
     return f"{value:,.2f}"
 
 
+def short_number(value: float) -> str:
+    """A count in at most six characters: `9,999`, `12.3 K`, `5.51 M`."""
+    for size, prefix, least in ((1e9, "G", 0.9995), (1e6, "M", 0.9995), (1e3, "K", 10)):
+        if value >= least * size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{int(value):,}"
+
+
 def counted(value: float, noun: str) -> str:
     """`1 block`, `2 blocks`."""
     return f"{number(value)} {noun}{'s' * (value != 1)}"

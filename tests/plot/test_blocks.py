@@ -50,3 +50,8 @@ def test_bars_of_one_sm_do_not_overlap() -> None:
             mine = times[(times[:, 0] == sm) & (place == p)]
             mine = mine[mine[:, 1].argsort()]
             assert (mine[1:, 1] >= mine[:-1, 2]).all()
+
+
+def test_a_sampled_launch_says_so() -> None:
+    report = sim.simulate(waves.spin(1000, iters=20), gpu=small(), detail="sampled")
+    assert report.header.notes and report.header.notes[0] in texts(draw_blocks(report))

@@ -47,6 +47,12 @@ def test_lines_of_the_text_stand_beside_their_bars() -> None:
     assert colors == [RED if k == hottest else BLUE for k in range(3)]
 
 
+def test_instructions_are_told() -> None:
+    columns = report().line_columns
+    counts = [n for n, file in zip(columns["instructions"], columns["file"], strict=True) if file]
+    assert {"warp\ninst", *map(str, counts)} <= set(texts(draw_source(report(), SOURCE)))
+
+
 def test_bank_conflicts_are_told() -> None:
     shown = texts(draw_source(report(), SOURCE))
     assert "31" in shown and "bank\nconflicts" in shown
@@ -54,7 +60,8 @@ def test_bank_conflicts_are_told() -> None:
 
 def test_without_the_text_only_lines_with_instructions_are_shown() -> None:
     assert len(draw_source(report()).axes[1].patches) == 3
-    assert "2" not in texts(draw_source(report()))
+    code = draw_source(report()).axes[0]
+    assert [text.get_text().strip() for text in code.texts][::2] == ["1", "3", "4"]
 
 
 def test_a_report_without_lines_is_refused() -> None:

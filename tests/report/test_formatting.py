@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sim.report.formatting import number, percent_text, with_unit
+from sim.report.formatting import number, percent_text, short_number, with_unit
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,19 @@ def test_a_number_that_is_none_is_not_available():
 @pytest.mark.parametrize(("value", "text"), [(0.84, "0.8 %"), (9.96, "10.0 %"), (41.4, "41 %"), (100.0, "100 %")])
 def test_percentages_have_a_decimal_below_ten(value, text):
     assert percent_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (9999, "9,999"),
+        (10000, "10 K"),
+        (12345, "12.3 K"),
+        (999_499, "999 K"),
+        (999_999, "1 M"),
+        (5.51e9, "5.51 G"),
+    ],
+)
+def test_short_numbers_have_three_digits_from_ten_thousand_on(value, text):
+    assert short_number(value) == text and len(text) <= 6
