@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
@@ -52,6 +54,7 @@ def test_bars_of_one_sm_do_not_overlap() -> None:
             assert (mine[1:, 1] >= mine[:-1, 2]).all()
 
 
-def test_a_sampled_launch_says_so() -> None:
-    report = sim.simulate(waves.spin(1000, iters=20), gpu=small(), detail="sampled")
-    assert report.header.notes and report.header.notes[0] in texts(draw_blocks(report))
+def test_what_a_reader_must_know_of_the_launch_stands_in_the_picture() -> None:
+    content = sim.simulate(waves.spin(40, iters=20), gpu=small()).content
+    sampled = replace(content, header=replace(content.header, notes=("Sampled: 6 % of blocks ran",)))
+    assert "Sampled: 6 % of blocks ran" in texts(draw_blocks(sim.Report.of(sampled)))
