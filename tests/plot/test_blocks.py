@@ -58,3 +58,14 @@ def test_what_a_reader_must_know_of_the_launch_stands_in_the_picture() -> None:
     content = sim.simulate(waves.spin(40, iters=20), gpu=small()).content
     sampled = replace(content, header=replace(content.header, notes=("Sampled: 6 % of blocks ran",)))
     assert "Sampled: 6 % of blocks ran" in texts(draw_blocks(sim.Report.of(sampled)))
+
+
+def test_of_very_many_blocks_the_first_sms_are_shown(monkeypatch) -> None:
+    report = sim.simulate(waves.spin(40, iters=20), gpu="h200")
+    monkeypatch.setattr("sim.plot.blocks.BLOCKS_SHOWN", 12)
+    figure = draw_blocks(report)
+    (bars,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection))
+    on = report.content.block_times[:, 0]
+    shown = next(sms for sms in range(132, 0, -1) if (on < sms).sum() <= 12)
+    assert len(bars.get_paths()) == (on < shown).sum() == 12
+    assert any(f"Shown are SMs 0 to {shown - 1}" in text for text in texts(figure))
