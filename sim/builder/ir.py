@@ -19,6 +19,7 @@ Operations (`Value.op`), arguments and `attr`:
     estimate                  a mufu that belongs to one division: never shared or moved, as in CUDA's expansion
     popc flo brev shf fchk    word (attr: 0 low, 1 high)    pair (low, high)
     part (attr: index) of a vector                          half packhalf packfloat (16-bit floats in a word)
+    fragment (words) a vector of them                       mul's attr: a rounding, for a product that stays by itself
     load store atomic ldsm ldgsts shfl vote mma             attr: a record of this file
     commit wait bar warpsync membar end clock               effects without memory operands (end: the thread ends)
 """

@@ -17,12 +17,15 @@ class Ranges:
     def __init__(self, code: Code) -> None:
         self.base: list[int] = []
         self.registers = 0  # bits of the words of R registers
+        self.predicates = 0
         self.dead: set[int] = set()  # positions of instructions that write a word which nothing reads
         total = 0
         for reg in code.registers:
             self.base.append(total)
             if reg.kind == "R":
                 self.registers |= ((1 << reg.width) - 1) << total
+            elif reg.kind == "P":
+                self.predicates |= 1 << total
             total += reg.width
         self.words = [0] * total
         self.live_out: dict[int, int] = {}

@@ -5,12 +5,13 @@ block's end goes first, in steps of a few instructions, within which the given o
 stays; results of arithmetic count as there at once, as other warps fill a few cycles.
 Loads, being the longest, gather at the front, so that many are in flight; when the
 registers in use reach the budget, what frees registers goes first. The budget is what
-keeps the most warps resident, or what the given order needs, if that is more.
+keeps the most warps resident, or what the given order needs, if that is more. Where sums fill
+most registers, only what is near is moved: loads from far ahead would leave none for the sums.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from sim.builder.liveness import Ranges
 from sim.builder.machine import Block, Code, Lane, Machine
@@ -19,8 +20,12 @@ from sim.isa import Op, Space, TimingClass
 REGISTER_BUDGET = 30  #: 32 as the compiler reports them: 64 warps of 32 threads fill 65536 registers
 ARITHMETIC = 6  #: results with up to so many cycles are not waited for
 SLACK = 4  #: registers that a better order is taken to save over the given one
+LARGE = 128  #: registers of a given order from which on sums fill most of them, and loads shall not crowd them out
+ROOM = 16  #: registers that loads in flight get in such a block
+MOST = 248  #: registers that are numbered without gaps becoming too many
+WINDOW = 64  #: instructions that one may be moved ahead of in such a block
 PRIORITY_STEP = 64  #: cycles of the path to the end that count as equal
-PREDICATE_BUDGET = 4  #: of seven; carries and what lives across blocks need some too
+PREDICATE_BUDGET = 6  #: of seven
 _T = TimingClass
 _LATENCY = {
     _T.SETP: 13, _T.XU: 20, _T.CONVERT: 18, _T.FP64: 16, _T.S2R: 25, _T.LDC: 30, _T.SHUFFLE: 24, _T.VOTE: 12,
@@ -143,26 +148,33 @@ class _Scheduler:
     # --- order
     def _order(self, priority: list[int]) -> list[int]:
         pressure = _Pressure(self)
-        budget = max(self.budget, pressure.peak() - SLACK)
+        peak = pressure.peak()
         n = len(self.code)
+        large = peak > LARGE
+        budget = min(peak + ROOM, MOST) if large else max(self.budget, peak - SLACK)
+        window = WINDOW if large else n
         waiting = list(self.before)
         earliest = [0] * n
+        far = [k for k in range(n) if waiting[k] == 0]  # startable, but beyond the window; a sorted list is a heap
         soon: list[tuple[int, int]] = []  # (time, instruction) not yet startable
         ready: list[tuple[int, int]] = []  # (-priority, instruction)
-        for k in range(n):
-            if waiting[k] == 0:
-                heappush(ready, (-priority[k], k))
         order: list[int] = []
-        now = 0
+        issued = [False] * (n + 1)
+        now = first = 0
         while len(order) < n:
+            while issued[first]:
+                first += 1
             while soon and soon[0][0] <= now:
-                _, k = heappop(soon)
+                heappush(far, heappop(soon)[1])
+            while far and far[0] < first + window:
+                k = heappop(far)
                 heappush(ready, (-priority[k], k))
-            chosen = self._choose(ready, soon, pressure, budget)
+            chosen = self._choose(ready, soon, pressure, budget, first + window)
             if chosen is None:
                 now = max(now + 1, soon[0][0])
                 continue
             order.append(chosen)
+            issued[chosen] = True
             pressure.issue(chosen)
             now = max(now, earliest[chosen]) + 1
             for j, cycles in zip(self.after[chosen], self.delay[chosen], strict=True):
@@ -173,43 +185,42 @@ class _Scheduler:
         return order
 
     def _choose(
-        self, ready: list[tuple[int, int]], soon: list[tuple[int, int]], pressure: _Pressure, budget: int
+        self, ready: list[tuple[int, int]], soon: list[tuple[int, int]], pressure: _Pressure, budget: int, end: int
     ) -> int | None:
-        """Take the best startable instruction out of its heap; None to wait."""
+        """Take the best startable instruction before `end` out of its heap; None to wait."""
+        startable = ready
         if ready and pressure.blocks(ready[0][1]):
-            free = [entry for entry in ready if not pressure.blocks(entry[1])]
-            if not free and soon:
-                return None
-            chosen = min(free)[1] if free else min(k for _, k in ready)
-            ready[:] = [r for r in ready if r[1] != chosen]
-            _restore(ready)
-            return chosen
-        if ready:
-            best = ready[0][1]
+            startable = sorted(entry for entry in ready if not pressure.blocks(entry[1]))
+        if startable:
+            best = startable[0][1]
             if pressure.now + pressure.growth(best) <= budget or pressure.growth(best) <= 0:
-                heappop(ready)
+                _take(ready, best)
                 return best
         elif soon and pressure.now < budget:
             return None
-        options = [(pressure.growth(k), at, k) for at, (_, k) in enumerate(ready)]
-        later = [(pressure.growth(k), k) for _, k in soon]
+        options = [(pressure.growth(k), at, k) for at, (_, k) in enumerate(startable) if not pressure.blocks(k)]
+        later = [(time, k) for time, k in soon if k < end and pressure.growth(k) <= 0 and not pressure.blocks(k)]
         frees = min((g for g, _, _ in options), default=1)
-        if frees <= 0 or not later or min(later)[0] > 0:
-            if not options:
-                return None
-            _, _, k = min(options, key=lambda o: (max(o[0], 0), o[1] if o[0] <= 0 else o[2]))
-            ready[:] = [r for r in ready if r[1] != k]
-            _restore(ready)
+        if frees > 0 and later:
+            _, k = min(later)
+            _take(soon, k)
             return k
-        _, k = min((time, k) for time, k in soon if pressure.growth(k) <= 0)
-        soon[:] = [r for r in soon if r[1] != k]
-        _restore(soon)
+        if options:
+            _, _, k = min(options, key=lambda o: (max(o[0], 0), o[1] if o[0] <= 0 else o[2]))
+        elif soon:
+            return None
+        else:
+            k = min(k for _, k in ready)
+        _take(ready, k)
         return k
 
 
-def _restore(heap: list[tuple[int, int]]) -> None:
-    from heapq import heapify
-
+def _take(heap: list[tuple[int, int]], k: int) -> None:
+    """Remove instruction `k`."""
+    if heap[0][1] == k:
+        heappop(heap)
+        return
+    heap[:] = [entry for entry in heap if entry[1] != k]
     heapify(heap)
 
 
@@ -263,8 +274,10 @@ class _Pressure:
         self.sets = [[base[p.id] for p in m.predicate_writes()] for m in owner.code]
         self.tests = [list(dict.fromkeys(base[p.id] for p in m.predicate_reads())) for m in owner.code]
         self.tested: dict[int, int] = {}
-        self.predicates: set[int] = set()
         made: set[int] = set()
+        out = owner.live_out & owner.ranges.predicates
+        self.kept = {w for w in range(out.bit_length()) if out >> w & 1}  # needed in later blocks
+        self.predicates = self.kept - {w for sets in self.sets for w in sets}
         for tests, sets in zip(self.tests, self.sets, strict=True):
             for w in tests:
                 self.tested[w] = self.tested.get(w, 0) + 1
@@ -302,9 +315,9 @@ class _Pressure:
             self.uses[v] -= 1
         for w in self.tests[k]:
             self.tested[w] -= 1
-            if self.tested[w] == 0:
+            if self.tested[w] == 0 and w not in self.kept:
                 self.predicates.discard(w)
-        self.predicates.update(w for w in self.sets[k] if self.tested.get(w, 0))
+        self.predicates.update(w for w in self.sets[k] if self.tested.get(w, 0) or w in self.kept)
 
 
 class _MemoryOrder:

@@ -367,4 +367,6 @@ def width_of(v: Value) -> int:
         return int(v.attr.extra[0])
     if v.op == "mma":
         return 4
+    if v.op == "fragment":
+        return len(v.args)
     return v.type.registers

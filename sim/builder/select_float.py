@@ -44,7 +44,7 @@ def _product_of(s: Selector, v: Value) -> tuple[Value, int] | None:
     while v.op == "neg" and v.region is s.region:
         sign ^= SMOD_NEG_A
         v = v.args[0]
-    if v.op == "mul" and s.fusable(v) and v.id not in s.done:
+    if v.op == "mul" and v.attr is None and s.fusable(v) and v.id not in s.done:
         return v, sign
     return None
 

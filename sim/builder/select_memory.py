@@ -272,3 +272,9 @@ def _fence(s: Selector, v: Value, dst: Any) -> None:
 def _pair(s: Selector, v: Value, dst: Lane) -> None:
     s.copy(dst, v.args[0])
     s.copy(word_of(dst, 1), v.args[1])
+
+
+@handles("fragment")
+def _fragment(s: Selector, v: Value, dst: Lane) -> None:
+    for j, word in enumerate(v.args):
+        s.copy(word_of(dst, j), word)

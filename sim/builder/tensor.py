@@ -79,7 +79,7 @@ def mma(t: Tracer, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], shape: 
     for name, fragment, size in zip("abc", (a, b, c), sizes, strict=True):
         if len(fragment) != size:
             raise t.error(f"mma {shape} {element}: fragment {name} has {len(fragment)} registers, not {size}")
-    registers = [_register(t, x) for x in (*a, *b)]
+    registers = [*_side_by_side(t, a), *_side_by_side(t, b)]
     sums = [t.cast(lift(t, x, F32), F32) for x in c]
     result = t.emit("mma", F32, (*registers, *sums), MmaAttr(shape, element, F32))
     return tuple(Scalar(t, t.part(result, j, F32)) for j in range(sizes[2]))
@@ -94,6 +94,19 @@ def _element(t: Tracer, a: Any, b: Any, dtype: Any) -> Type:
             "mma cannot tell the type of a and b from their registers; say dtype=np.float16 or dtype='bfloat16'"
         )
     return known.pop()
+
+
+def _side_by_side(t: Tracer, fragment: Sequence[Any]) -> list[Value]:
+    """A fragment's registers as parts of one vector: put together once, however many products use it."""
+    registers = [_register(t, x) for x in fragment]
+    first = registers[0]
+    if len(registers) == 1 or all(
+        r.op == "part" and first.op == "part" and r.args[0] is first.args[0] and r.attr == first.attr + j
+        for j, r in enumerate(registers)
+    ):
+        return registers
+    vector = t.emit("fragment", U32, tuple(registers))
+    return [t.part(vector, j, U32) for j in range(len(registers))]
 
 
 def _register(t: Tracer, x: Any) -> Value:

@@ -20,7 +20,7 @@ FULL_LIMIT = 250  #: operations that a wholly unrolled constant loop may have
 PARTIAL_LIMIT = 280  #: and an unrolled body of a loop that stays
 RUNTIME_LIMIT = 200  #: and four copies of the body of a loop whose trip count is known at run time
 TIER_LIMIT = 30  #: four copies of a body below this size are made four times more
-_FREE = frozenset(("part", "cast", "bitcast", "pair", "word", "neg", "pnot"))
+_FREE = frozenset(("part", "cast", "bitcast", "pair", "fragment", "word", "neg", "pnot"))
 _BLOCKING = frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote"))
 
 

@@ -308,6 +308,13 @@ class ThreadView:
         x, y, common = pair(t, a, b)
         return Scalar(t, t.emit(op, common, (x, y)))
 
+    def mul(self, a: Any, b: Any) -> Scalar:
+        """`a * b`, which no sum takes in as a fused multiply-add: CUDA's `__fmul_rn`."""
+        t = self._t
+        t.mark()
+        x, y, common = pair(t, a, b)
+        return Scalar(t, t.emit("mul", common, (x, y), Rounding.RN))
+
     def fma(self, a: Any, b: Any, c: Any) -> Scalar:
         """`a * b + c` rounded once."""
         t = self._t
