@@ -9,6 +9,9 @@ import numpy as np
 import sim
 from sim.launch import Launch
 from workloads.data import centred, require_positive, workload
+from workloads.flash import flash
+
+__all__ = ["flash", "fused", "scores", "weighted"]
 
 HEAD = 64  #: head dimension of the fused kernel
 ROWS = 64  #: query rows a block of the fused kernel, one a thread

@@ -67,6 +67,11 @@ def centred(size: int, seed: int = 7) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).random(size, np.float32) - np.float32(0.5)
 
 
+def standard_normal(size: int, seed: int = 7) -> npt.NDArray[np.float32]:
+    """Normal float32 of mean 0 and deviation 1."""
+    return np.random.default_rng(seed).standard_normal(size, np.float32)
+
+
 def indices(size: int, below: int, seed: int = 3) -> npt.NDArray[np.int32]:
     """Uniform int32 in [0, below)."""
     return np.random.default_rng(seed).integers(0, below, size, np.int32)
