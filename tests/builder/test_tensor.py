@@ -143,3 +143,20 @@ def test_half_arithmetic_uses_the_packed_instructions(dtype):
     want = (np.maximum(fused, -y).astype(np.float64) - np.abs(wide_x)).astype(dtype)
     np.testing.assert_array_equal(out, want)
     assert count(program, "HFMA2") == 1 and count(program, "F2FP") == 0
+
+
+@sim.kernel
+def one_left_operand_many_products(k, a, out):
+    """16 x 8 sums of a 16 x 16 `a` of ones times columns, made in registers, used four times."""
+    left = [k.pack(a[k.thread_idx.x], a[k.thread_idx.x], "bfloat16") for _ in range(4)]
+    for j in range(4):
+        right = [k.pack(float(j), float(j), "bfloat16")] * 2
+        out[j * 32 + k.thread_idx.x] = k.mma(left, right, (0.0,) * 4, dtype="bfloat16")[0]
+
+
+def test_a_fragment_from_registers_is_put_together_once():
+    a, out = np.ones(32, np.float32), np.zeros(128, np.float32)
+    program = run(one_left_operand_many_products, (a, out))
+    np.testing.assert_array_equal(out.reshape(4, 32), np.repeat(16.0 * np.arange(4), 32).reshape(4, 32))
+    moves = count(program, "MOV")
+    assert count(program, "HMMA") == 4 and moves <= 4 + 2 * 4  # one left operand, and four right ones

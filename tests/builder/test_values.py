@@ -239,6 +239,20 @@ def test_a_product_in_a_sum_becomes_one_multiply_add():
 
 
 @sim.kernel
+def not_contracted(k, x, y, z, out):
+    i = k.thread_idx.x
+    out[i] = k.mul(x[i], y[i]) + z[i]
+
+
+def test_mul_stays_a_product_of_its_own():
+    rng = np.random.default_rng(11)
+    x, y, z = rng.standard_normal((3, 32)).astype(np.float32)
+    out = np.zeros(32, np.float32)
+    run(not_contracted, (x, y, z, out))
+    np.testing.assert_array_equal(out, x * y + z)
+
+
+@sim.kernel
 def bits(k, x, out):
     i = k.thread_idx.x
     v = x[i]
