@@ -5,8 +5,11 @@ from __future__ import annotations
 import resource
 from typing import Any
 
+import pytest
+
 import sim
 from sim.launch import Launch
+from validation import suite
 from workloads import matmul
 
 ROUNDS = 3
@@ -34,3 +37,9 @@ def test_tiled_matmul_on_all_sms(benchmark: Any) -> None:
 
 def test_tensor_core_product(benchmark: Any) -> None:
     measure(benchmark, matmul.gemm(1792), "a100_sxm_40gb")
+
+
+@pytest.mark.skipif(not (suite.SUITE / suite.LISTING).is_file(), reason="the validation suite is not here")
+@pytest.mark.parametrize("label", ["mm_tiled(n=512,tile=32)", "gelu(n=16777216,block=256)"])
+def test_compiled_kernel(benchmark: Any, label: str) -> None:
+    measure(benchmark, suite.launch(label, str(suite.SUITE)), "h200")

@@ -201,6 +201,7 @@ def memory_config(profile: Profile) -> MemoryConfig:
         cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle),
         atomic_sector=cycles(l2.atomic_sector_cycles),
         atomic_same_address=cycles(l2.atomic_same_address_cycles),
+        atomic_lines=l2.atomic_unit_bytes // l2.line_bytes,
         coalesce_window=cycles(l2.coalesce_cycles),
         channels=channels,
         banks=dram.banks,

@@ -225,6 +225,7 @@ class L2:
     cross_bytes_per_cycle: BytesPerCycle  # from one partition to the other
     atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses
     atomic_same_address_cycles: MeanCycles  # successive lanes' operations on one word
+    atomic_unit_bytes: Bytes  # neighbours whose atomics one unit does, a power of two
     fetch_bytes: Bytes  # aligned piece of a line that a miss reads from DRAM
     coalesce_cycles: CyclesOrZero  # a load joins one of its line and GPC that came at most so much earlier; 0: never
     dirty_ways: Count  # a line is written back when so many of its set were used after it

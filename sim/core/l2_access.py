@@ -289,6 +289,7 @@ def atomic(
     at = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
     batch[B_READY] = at
     home_place = home * cfg.slices + place
+    unit = home * cfg.slices + l2_set(line & -cfg.atomic_lines, cfg) // cfg.sets
     row = home * cfg.slices * cfg.sets + index
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
@@ -308,8 +309,8 @@ def atomic(
     words = max(1, asked_bytes >> 2)
     repeats = (ops + words - 1) // words  # lanes on one word, on average
     work = n * cfg.atomic_sector if repeats <= 1 else n * repeats * cfg.atomic_same_address
-    free = mem.slices[home_place, S_ATOMIC]
-    mem.slices[home_place, S_ATOMIC] = max(at, free) + work
+    free = mem.slices[unit, S_ATOMIC]
+    mem.slices[unit, S_ATOMIC] = max(at, free) + work
     begin = max(at, free - cfg.cross_latency)  # far atomics of an earlier call came out of turn
     number = flight_entry(line)
     entry = mem.flight[home, number]

@@ -216,6 +216,21 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
 
 
 @inner(inline="always")
+def keep_stored(a, s, line, whole):
+    """A store's line takes a place in L1 as a load's does; sectors that it wrote `whole` are there."""
+    ways = s.cfg[C_L1_WAYS]
+    first = line % s.cfg[C_L1_SETS] * ways
+    at = l1_find(a, first, ways, line)
+    if at < 0:
+        at = l1_claim(a, first, ways, line)
+    for sector in range(4):
+        if (whole >> sector) & 1 and a.l1_fill[at, sector] == NEVER:
+            a.l1_fill[at, sector] = 0
+    a.sv[SV_LRU] += 1
+    a.l1_used[at] = a.sv[SV_LRU]
+
+
+@inner(inline="always")
 def complete(a, s, m, w, row, count, barrier, group, time):
     """The data of an instruction is in its registers (or in shared memory) at `time`."""
     a.ws[w, W_PENDING] -= 1

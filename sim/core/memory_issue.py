@@ -103,7 +103,7 @@ from sim.core.layout import (
     W_SLOT,
     W_TRACE,
 )
-from sim.core.lsu import load_lines, new_entry, shared_stage, through_queue, wait_for
+from sim.core.lsu import keep_stored, load_lines, new_entry, shared_stage, through_queue, wait_for
 from sim.core.operands import predicate_mask, write_predicate
 from sim.core.record import note
 from sim.counters import Inst, Stall, Track
@@ -348,10 +348,11 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
 
 @inner(forceinline=True)
 def begin_store(a, s, m, w, pc, start, n, width):
-    """Send a store's lines to L2; L1 is written through and keeps what it has."""
+    """Send a store's lines to L2; L1 is written through and keeps them, as loads' (microbench_6, `store_fill`)."""
     cfg, work = s.cfg, a.scratch
     out = start // TICK
     for k in range(n):
+        keep_stored(a, s, work[LINE_LIST, k], work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k])
         time = (start + k * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
         send(
             a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,

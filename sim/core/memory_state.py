@@ -165,6 +165,7 @@ class MemoryConfig(NamedTuple):
     cross_sector: int  # a slice's share of the way between the partitions
     atomic_sector: int
     atomic_same_address: int
+    atomic_lines: int
     coalesce_window: int
     # DRAM
     channels: int  # of a partition

@@ -82,3 +82,18 @@ def test_no_answer_before_the_hit_latency(gpu: str) -> None:
     bench = Bench(gpu)
     answers = [bench.one(t, line, kind=kind) for t, (line, kind) in enumerate([(0, LOAD), (0, LOAD), (9, STORE)])]
     assert min(answers) >= bench.profile.l2.hit_latency_cycles
+
+
+def test_reductions_on_neighbouring_lines_wait_for_one_unit() -> None:
+    """Each SM adds to the same four lines: 18 to 19 cycles an SM where they share a unit (microbench_6 `red_all`)."""
+    sms = np.arange(128)[:, None]
+    ends = {}
+    for apart in (1, 4):
+        bench = Bench("h200", **NO_REFRESH)
+        q, lines = bench.requests, BASE + apart * np.arange(4)
+        q.n[: len(sms)] = 4
+        for array, value in ((q.line, lines), (q.sectors, 15), (q.kind, REDUCTION), (q.asked, 128)):
+            array[sms, np.arange(4)] = value
+        bench.memory.weave(q, 0, 64)
+        ends[apart] = int(q.done[sms, :4].max())
+    assert (ends[1] - ends[4]) / len(sms) == pytest.approx(18.5 - 5.0, rel=0.2)
