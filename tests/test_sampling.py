@@ -63,6 +63,9 @@ SMALL = {"copy": lambda: memory.copy(1 << 20), "tiled": lambda: matmul.tiled(256
 GPU = "h200"  #: the toy GPU is too small for a scale model
 #: Bounds of the differences: of cycles, work, and sectors asked of L2.
 CYCLES, WORK, SECTORS = 0.04, 0.01, 0.05
+FEW = (
+    30_000  #: sectors up to which chance decides how many cross to the other partition: the model has few pages of them
+)
 #: Where blocks on many SMs read the same, fewer of a model's SMs find what a neighbour has just asked for.
 SHARED_DATA = {"naive": 0.25, "tiled": 0.15, "spin": 0.15}
 
@@ -83,6 +86,7 @@ def test_sampled_is_near_full(name):
     work = [Inst.EXECUTED, Inst.THREADS, Inst.THREADS_ON, Inst.REQUESTS, Inst.SECTORS, Inst.WAVEFRONTS]
     np.testing.assert_allclose(result.inst[:, work].sum(axis=0), full.inst[:, work].sum(axis=0), rtol=WORK)
     asked = [Mem.XBAR_READ, Mem.XBAR_WRITE, Mem.L2_READ, Mem.L2_WRITE]
+    asked = [of for of in asked if full.mem[of] > FEW]
     np.testing.assert_allclose(result.mem[asked], full.mem[asked], rtol=SHARED_DATA.get(name, SECTORS))
 
 
