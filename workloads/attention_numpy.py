@@ -36,3 +36,15 @@ def attention_weights(q: np.ndarray, keys: np.ndarray, causal: bool) -> tuple[np
 def attention_flops(b: int, h: int, n: int, d: int, causal: bool) -> float:
     """Operations of the two products; causal, of the half that is needed."""
     return 4.0 * b * h * n * n * d * (0.5 if causal else 1.0)
+
+
+def gradients(
+    q: np.ndarray, keys: np.ndarray, values: np.ndarray, do: np.ndarray, causal: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients of Q, K and V [heads, n, d] in float32 for the output's gradient `do`."""
+    q, keys, values, do = (x.astype(np.float32) for x in (q, keys, values, do))
+    weights, _ = attention_weights(q, keys, causal)
+    of_weights = do @ values.transpose(0, 2, 1)
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True))
+    of_scores /= np.float32(math.sqrt(q.shape[-1]))
+    return of_scores @ keys, of_scores.transpose(0, 2, 1) @ q, weights.transpose(0, 2, 1) @ do

@@ -41,6 +41,10 @@ class Plan:
     edges: bool  #: whether `n` is no multiple of both tiles
 
     @property
+    def threads(self) -> int:
+        return self.warps * 32
+
+    @property
     def warp_rows(self) -> int:
         """Queries a warp."""
         return self.block_m // self.warps
@@ -61,49 +65,70 @@ class Plan:
 
 
 class Tile:
-    """Rows of `d` halves in shared memory, from element `base` on.
+    """`rows` x `columns` halves in shared memory, from element `base` on; `threads` threads copy it.
 
     The 16-byte pieces of a row are exchanged by its number (exclusive or), so that those which eight rows have at one
-    place lie in distinct banks.
+    place lie in distinct banks. `slot` is added to an element's place: where in a ring of such tiles this one is.
     """
 
-    def __init__(self, k: Any, shared: Any, plan: Plan, base: int, rows: int, thread: Any) -> None:
-        self.k, self.shared, self.d, self.base, self.rows = k, shared, plan.d, base, rows
-        self.pieces = plan.d // PIECE
-        self.pass_rows = plan.warps * 32 // self.pieces  #: rows that the block copies at a time
-        self.passes = rows // self.pass_rows
+    def __init__(self, k: Any, shared: Any, shape: tuple[int, int], base: int, threads: int, thread: Any) -> None:
+        self.k, self.shared, self.base = k, shared, base
+        self.rows, self.columns = shape
+        self.pieces = self.columns // PIECE
+        self.pass_rows = threads // self.pieces  #: that the block copies at a time
+        self.passes = self.rows // self.pass_rows
         self.row, self.piece = thread // self.pieces, thread % self.pieces
         self.copied = self.at(self.row, self.piece)
 
+    @property
+    def end(self) -> int:
+        """The element behind the tile."""
+        return self.base + self.rows * self.columns
+
     def at(self, row: Any, piece: Any) -> Any:
-        """The element at which a piece starts. `row` may leave out multiples of eight, to be added as `d` elements."""
+        """The element at which a piece starts; of `row`, multiples of eight may be left out and added later."""
         rows_of_banks = max(1, 8 // self.pieces)  # rows that fill the 128 bytes of all banks
         swapped = piece ^ ((row // rows_of_banks) % min(self.pieces, 8))
-        return row * self.d + swapped * PIECE + self.base
+        return row * self.columns + swapped * PIECE + self.base
 
-    def copy(self, source: Any, first: Any, rows: Any) -> None:
-        """Start copying from element `first` of `source`; rows from `rows` on (None: there are none) become zeros."""
+    def copy(self, source: Any, first: Any, pitch: Any, rows: Any, columns: Any = None, slot: Any = 0) -> None:
+        """Start copying from element `first` of `source`, whose rows are `pitch` elements apart.
+
+        Rows from `rows` on and columns from `columns` on become zeros; None says that there are none.
+        """
+        inside = None if columns is None else self.piece * PIECE < columns
         for p in range(self.passes):
-            inside = None if rows is None else self.row + p * self.pass_rows < rows
-            index = first + self.row * self.d + self.piece * PIECE + p * self.pass_rows * self.d
-            self.k.async_copy(self.shared, self.copied + p * self.pass_rows * self.d, source, index, 16, inside)
+            row = self.row + p * self.pass_rows
+            here = inside
+            if rows is not None:
+                here = row < rows if inside is None else (row < rows) & inside
+            to = self.copied + p * self.pass_rows * self.columns + slot
+            self.k.async_copy(self.shared, to, source, first + row * pitch + self.piece * PIECE, 16, here)
 
-    def left(self, row: Any, offset: int, piece: int) -> Any:
+    def left(self, row: Any, offset: int, piece: int, slot: Any = 0) -> Any:
         """The left operand of an mma: 16 rows from `row` + `offset` on, two pieces from `piece` on."""
         lane = self.k.thread_idx.x & 31
-        return self.k.ldmatrix(self.shared, self.at(row + (lane & 15), piece + (lane >> 4)) + offset * self.d)
+        at = self.at(row + (lane & 15), piece + (lane >> 4))
+        return self.k.ldmatrix(self.shared, at + offset * self.columns + slot)
 
-    def right(self, offset: int, piece: int) -> tuple[Any, Any]:
+    def left_transposed(self, piece: Any, offset: int) -> Any:
+        """The left operand of an mma whose rows are two pieces from `piece` on, and whose depth the tile's rows."""
+        lane = self.k.thread_idx.x & 31
+        at = self.at((lane & 7) + ((lane >> 4) << 3), piece + ((lane >> 3) & 1))
+        return self.k.ldmatrix(self.shared, at + offset * self.columns, transposed=True)
+
+    def right(self, offset: int, piece: int, slot: Any = 0) -> tuple[Any, Any]:
         """The right operands of two mma's whose columns are the tile's rows: 16 from `offset` on."""
         lane = self.k.thread_idx.x & 31
         at = self.at((lane & 7) + ((lane >> 4) << 3), piece + ((lane >> 3) & 1))
-        four = self.k.ldmatrix(self.shared, at + offset * self.d)
+        four = self.k.ldmatrix(self.shared, at + offset * self.columns + slot)
         return four[:2], four[2:]
 
-    def right_transposed(self, offset: int, piece: int) -> tuple[Any, Any]:
+    def right_transposed(self, offset: int, piece: Any, slot: Any = 0) -> tuple[Any, Any]:
         """The right operands of two mma's whose depth is the tile's rows: 16 from `offset` on."""
         lane = self.k.thread_idx.x & 31
-        four = self.k.ldmatrix(self.shared, self.at(lane & 15, piece + (lane >> 4)) + offset * self.d, transposed=True)
+        at = self.at(lane & 15, piece + (lane >> 4))
+        four = self.k.ldmatrix(self.shared, at + offset * self.columns + slot, transposed=True)
         return four[:2], four[2:]
 
 
@@ -192,9 +217,9 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
     """O = softmax(Q K^T / sqrt(d)) V for a tile of queries of one head, and the logarithms of the rows' sums."""
     shared = k.shared_dynamic(q.dtype)
     thread = k.thread_idx.x
-    tile_q = Tile(k, shared, plan, 0, plan.block_m, thread)
-    tile_k = Tile(k, shared, plan, plan.block_m * plan.d, plan.block_n, thread)
-    tile_v = Tile(k, shared, plan, (plan.block_m + plan.block_n) * plan.d, plan.block_n, thread)
+    tile_q = Tile(k, shared, (plan.block_m, plan.d), 0, plan.threads, thread)
+    tile_k = Tile(k, shared, (plan.block_n, plan.d), tile_q.end, plan.threads, thread)
+    tile_v = Tile(k, shared, (plan.block_n, plan.d), tile_k.end, plan.threads, thread)
     rows = Rows(k, plan, thread >> 5, thread & 31)
     softmax = Softmax(k, plan, rows)
     head = (k.block_idx.z * k.grid_dim.y + k.block_idx.y) * n
@@ -205,7 +230,7 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
     def start(tile: Tile, source: Any, t: Any, edge: bool) -> None:
         """Start copying tile `t` of keys or values."""
         row = t * plan.block_n
-        tile.copy(source, (head + row) * plan.d, n - row if edge else None)
+        tile.copy(source, (head + row) * plan.d, plan.d, n - row if edge else None)
         k.async_commit()
 
     def step(t: Any, first: bool, masked: bool) -> None:
@@ -224,7 +249,7 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
         softmax.rescale(scores, first, masked and plan.masked_tiles > 1)
         accumulate(k, plan, softmax, scores, tile_v)
 
-    tile_q.copy(q, (head + row0) * plan.d, n - row0 if plan.edges else None)
+    tile_q.copy(q, (head + row0) * plan.d, plan.d, n - row0 if plan.edges else None)
     start(tile_k, keys, tiles - 1, plan.edges)
     step(tiles - 1, True, True)
     whole = row0 // plan.block_n if plan.causal else tiles - 1  # tiles of which every query sees every key
@@ -278,27 +303,39 @@ def store(k: Any, plan: Plan, softmax: Softmax, shared: Any, to: tuple[Any, Any]
     made of the thread's number would be kept from the start, in registers that the loop needs.
     """
     warp, lane = k.warp_id, k.lane_id
-    rows, tile = Rows(k, plan, warp, lane), Tile(k, shared, plan, 0, plan.block_m, warp * 32 + lane)
-    (o, logs), words = to, shared.view(np.uint32)
-    logarithms = softmax.finish()
-    for (i, half), number, logarithm in zip(rows.parts, rows.numbers, logarithms, strict=True):
-        for j, four in enumerate(softmax.out[i]):
-            pair = k.pack(*four[2 * half : 2 * half + 2], bfloat16)
-            words[(tile.at(number, j) + rows.column) // 2] = pair
+    rows = Rows(k, plan, warp, lane)
+    tile = Tile(k, shared, (plan.block_m, plan.d), 0, plan.threads, warp * 32 + lane)
+    (o, logs), logarithms = to, softmax.finish()
+    for number, logarithm in zip(rows.numbers, logarithms, strict=True):
         first = rows.column == 0
         with k.if_(first & (number < left) if plan.edges else first):
             logs[row + number] = logarithm
+    put(k, rows, tile, softmax.out)
     k.syncthreads()
-    pieces = o.view(np.uint32)
+    leave(k, tile, o, row * plan.d, plan.d, left if plan.edges else None)
+
+
+def put(k: Any, rows: Rows, tile: Tile, sums: Scores) -> None:
+    """Put a warp's sums into a shared tile."""
+    words = tile.shared.view(np.uint32)
+    for (i, half), number in zip(rows.parts, rows.numbers, strict=True):
+        for j, four in enumerate(sums[i]):
+            words[(tile.at(number, j) + rows.column) // 2] = k.pack(*four[2 * half : 2 * half + 2], bfloat16)
+
+
+def leave(k: Any, tile: Tile, array: Any, first: Any, pitch: Any, rows: Any, columns: Any = None) -> None:
+    """Store a shared tile to `array` from element `first` on; rows and columns as in `Tile.copy`."""
+    words, pieces = tile.shared.view(np.uint32), array.view(np.uint32)
+    inside = None if columns is None else tile.piece * PIECE < columns
     for p in range(tile.passes):
-        at = p * tile.pass_rows
-        piece = words.load((tile.copied + at * plan.d) // 2, width=4)
-        index = ((row + at + tile.row) * plan.d + tile.piece * PIECE) // 2
-        if plan.edges:
-            with k.if_(tile.row + at < left):
-                pieces.store(index, piece)
+        row = tile.row + p * tile.pass_rows
+        four = words.load((tile.copied + p * tile.pass_rows * tile.columns) // 2, width=4)
+        index = (first + row * pitch + tile.piece * PIECE) // 2
+        if rows is None:
+            pieces.store(index, four)
         else:
-            pieces.store(index, piece)
+            with k.if_(row < rows if inside is None else (row < rows) & inside):
+                pieces.store(index, four)
 
 
 @workload
@@ -329,7 +366,7 @@ def flash(
 
     launch = flash_kernel.launch(
         (blocks_for(n, block_m), h, b),
-        warps * 32,
+        plan.threads,
         args=(q, keys, values, sim.zeros(b * h * n * d, BF16), sim.zeros(b * h * n), n),
         constants={"plan": plan},
         shared_bytes=plan.shared_bytes,

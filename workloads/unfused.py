@@ -1,0 +1,254 @@
+"""Attention as a library computes it without a fused kernel: scores, scale, softmax and product with the values.
+
+Each step is a kernel, and what is between two steps goes through memory in bfloat16: n x n scores a head, written and
+read three times. Rows of scores start at multiples of 16 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+import sim
+from sim.launch import Launch
+from workloads.attention_numpy import attention_weights, inputs
+from workloads.data import blocks_for, require_choice, require_positive
+from workloads.flash import BF16, PIECE, K, M, N, Plan, Rows, Tile, leave, products, put
+from workloads.tensor import set_all
+
+BLOCK = 128  #: rows of a tile, and its columns in the scores
+WARPS = 4
+SCORE_COLUMNS = (
+    64  #: of a tile of scores: few enough sums that four blocks share an SM, and loads, products and stores meet
+)
+DEPTH = 64  #: weights and values of one step of the product
+STAGES = 3  #: such steps in shared memory
+SCALE_BLOCK = 128
+WARP_ROW = 1024  #: the longest row that the softmax gives to one warp
+WIDEST_BLOCK = 1024
+LONGEST_ROW = 8192  #: that a block of the softmax holds in registers
+
+
+def pitch_of(n: int) -> int:
+    """Elements from one row of scores to the next."""
+    return blocks_for(n, PIECE) * PIECE
+
+
+@sim.kernel
+def scores_kernel(k: Any, q: Any, keys: Any, s: Any, n: Any, pitch: Any, *, plan: Plan) -> None:
+    """S = Q K^T, a block a tile."""
+    shared, thread = k.shared_dynamic(q.dtype), k.thread_idx.x
+    tile_q = Tile(k, shared, (plan.block_m, plan.d), 0, plan.threads, thread)
+    tile_k = Tile(k, shared, (plan.block_n, plan.d), tile_q.end, plan.threads, thread)
+    rows = Rows(k, plan, thread >> 5, thread & 31)
+    row0, column0 = k.block_idx.y * plan.block_m, k.block_idx.x * plan.block_n
+    for tile, source, first in ((tile_q, q, row0), (tile_k, keys, column0)):
+        tile.copy(source, (k.block_idx.z * n + first) * plan.d, plan.d, n - first if plan.edges else None)
+    k.async_commit()
+    k.async_wait(0)
+    k.syncthreads()
+    scores = products(k, plan, rows, tile_q, tile_k)
+    k.syncthreads()
+    out = Tile(k, shared, (plan.block_m, plan.block_n), 0, plan.threads, thread)
+    put(k, rows, out, scores)
+    k.syncthreads()
+    corner = (k.block_idx.z.astype(np.int64) * n + row0) * pitch + column0
+    leave(k, out, s, corner, pitch, n - row0 if plan.edges else None, pitch - column0 if plan.edges else None)
+
+
+@sim.kernel
+def scale_kernel(k: Any, s: Any, out: Any, size: Any, factor: Any) -> None:
+    """Every element times `factor`, eight a thread."""
+    words, results = s.view(np.uint32), out.view(np.uint32)
+    i = k.block_idx.x * k.block_dim.x + k.thread_idx.x
+    with k.if_(i < size // PIECE):
+        at = i.astype(np.int64) * (PIECE // 2)
+        pairs = [k.unpack(word, bfloat16) for word in words.load(at, width=PIECE // 2)]
+        results.store(at, [k.pack(*(x.astype(np.float32) * factor for x in pair), bfloat16) for pair in pairs])
+
+
+@sim.kernel
+def softmax_warp_kernel(k: Any, s: Any, p: Any, rows: Any, n: Any, pitch: Any, *, held: int) -> None:
+    """Softmax of rows, a warp a row, each lane holding `held` elements of it; the pitch's last ones become zeros."""
+    lane = k.thread_idx.x & 31
+    row = k.block_idx.x * WARPS + (k.thread_idx.x >> 5)
+    with k.if_(row < rows):
+        first = row.astype(np.int64) * pitch + lane
+        x = [
+            s.load(first + 32 * j, where=lane + 32 * j < n, otherwise=-math.inf).astype(np.float32) for j in range(held)
+        ]
+        highest = x[0]
+        for v in x[1:]:
+            highest = k.max(highest, v)
+        for distance in (16, 8, 4, 2, 1):
+            highest = k.max(highest, k.shfl_xor(highest, distance))
+        e = [k.exp(v - highest) for v in x]
+        total = e[0]
+        for v in e[1:]:
+            total = total + v
+        for distance in (16, 8, 4, 2, 1):
+            total = total + k.shfl_xor(total, distance)
+        for j, v in enumerate(e):
+            with k.if_(k.lane_id + 32 * j < pitch):  # asked anew: the loads' comparisons would keep a register each
+                p[first + 32 * j] = (v / total).astype(bfloat16)
+
+
+@sim.kernel
+def softmax_block_kernel(k: Any, s: Any, p: Any, n: Any, pitch: Any, *, held: int) -> None:
+    """Softmax of rows, a block a row, each thread holding `held` elements of it."""
+    shared = k.shared((32,), np.float32)
+    t = k.thread_idx.x
+    first = k.block_idx.x.astype(np.int64) * pitch + t
+    places = [t + WIDEST_BLOCK * j for j in range(held)]
+    x = [held_of(s, first + WIDEST_BLOCK * j, at < n) for j, at in enumerate(places)]
+    highest = x[0]
+    for v in x[1:]:
+        highest = k.max(highest, v)
+    highest = reduce_block(k, shared, highest, k.max)
+    total = k.exp(x[0] - highest)
+    for v in x[1:]:
+        total = total + k.exp(v - highest)
+    total = reduce_block(k, shared, total, lambda a, b: a + b)
+    for j, (at, v) in enumerate(zip(places, x, strict=True)):
+        with k.if_(at < pitch):
+            p[first + WIDEST_BLOCK * j] = (k.exp(v - highest) / total).astype(bfloat16)
+
+
+def held_of(s: Any, at: Any, inside: Any) -> Any:
+    """An element of a row in a register; past the row's end, what no maximum or sum notices."""
+    return s.load(at, where=inside, otherwise=-math.inf).astype(np.float32)
+
+
+def reduce_block(k: Any, shared: Any, value: Any, combine: Any) -> Any:
+    """One value of all 1024 threads, by warps and then by the first warp; every thread gets it."""
+    lane, warp = k.thread_idx.x & 31, k.thread_idx.x >> 5
+    mine = k.var(value)
+    for distance in (16, 8, 4, 2, 1):
+        mine.set(combine(mine, k.shfl_xor(mine, distance)))
+    k.syncthreads()
+    with k.if_(lane == 0):
+        shared[warp] = mine
+    k.syncthreads()
+    with k.if_(warp == 0):
+        mine.set(shared[lane])
+        for distance in (16, 8, 4, 2, 1):
+            mine.set(combine(mine, k.shfl_xor(mine, distance)))
+        with k.if_(lane == 0):
+            shared[0] = mine
+    k.syncthreads()
+    return shared[0]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the kernel of the product knows at compile time: 128 rows of the output, of `d` columns."""
+
+    d: int
+
+    @property
+    def slot(self) -> int:
+        """Elements of one step's weights and values."""
+        return BLOCK * DEPTH + DEPTH * self.d
+
+
+@sim.kernel
+def values_kernel(k: Any, p: Any, values: Any, o: Any, n: Any, pitch: Any, *, plan: Product) -> None:
+    """O = P V, a block 128 rows; weights and values pass through a ring of shared tiles."""
+    shared, thread = k.shared_dynamic(p.dtype), k.thread_idx.x
+    tile_p = Tile(k, shared, (BLOCK, DEPTH), 0, WARPS * 32, thread)
+    tile_v = Tile(k, shared, (DEPTH, plan.d), tile_p.end, WARPS * 32, thread)
+    rows = Rows(k, Plan(plan.d, BLOCK, BLOCK, WARPS, False, True), thread >> 5, thread & 31)
+    head, row0 = k.block_idx.y * n, k.block_idx.x * BLOCK
+    corner = (k.block_idx.y.astype(np.int64) * n + row0) * pitch
+
+    def start(t: Any, slot: Any) -> None:
+        at = t * DEPTH
+        tile_p.copy(p, corner + at, pitch, n - row0, pitch - at, slot)
+        tile_v.copy(values, (head + at) * plan.d, plan.d, n - at, slot=slot)
+
+    for stage in range(STAGES - 1):
+        start(stage, stage * plan.slot)
+        k.async_commit()
+    sums = [[k.vars(4) for _ in range(plan.d // N)] for _ in range(BLOCK // WARPS // M)]
+    reading, writing = k.var(0), k.var((STAGES - 1) * plan.slot)
+    for t in k.range_((n + (DEPTH - 1)) // DEPTH, unroll=1):
+        k.async_wait(STAGES - 2)
+        k.syncthreads()
+        start(t + (STAGES - 1), writing)
+        k.async_commit()
+        for depth in range(DEPTH // K):
+            left = [tile_p.left(rows.first, i * M, 2 * depth, reading) for i in range(len(sums))]
+            for j in range(plan.d // (2 * N)):
+                for column, right in enumerate(tile_v.right_transposed(depth * K, 2 * j, reading), 2 * j):
+                    for fragment, of_row in zip(left, sums, strict=True):
+                        set_all(of_row[column], k.mma(fragment, right, tuple(of_row[column]), dtype=bfloat16))
+        writing.set(reading)
+        following = reading + plan.slot
+        reading.set(k.select(following == STAGES * plan.slot, 0, following))
+    k.async_wait(0)
+    k.syncthreads()
+    out = Tile(k, shared, (BLOCK, plan.d), 0, WARPS * 32, thread)
+    put(k, rows, out, sums)
+    k.syncthreads()
+    leave(k, out, o, (head + row0) * plan.d, plan.d, n - row0)
+
+
+def unfused(b: int, h: int, n: int, d: int = 64, device: sim.Device | None = None) -> list[Launch]:
+    """The launches of `softmax(q @ k.T * d**-0.5) @ v` in bfloat16, in order: scores, scale, softmax, product.
+
+    With a `device` the launches are to run on it, one after the other: each then takes what the one before left.
+    Without one, each is a launch of its own, whose input is zeros unless it is Q, K or V.
+    """
+    require_positive(b=b, h=h, n=n)
+    require_choice("d", d, (32, 64, 128))
+    if n > LONGEST_ROW:
+        raise ValueError(f"n={n}: a block of the softmax holds rows of at most {LONGEST_ROW}")
+    heads, pitch = b * h, pitch_of(n)
+    place: Any = (lambda x: x) if device is None else device.array
+    q, keys, values = inputs(b, h, n, d)
+    size = heads * n * pitch
+    s, scaled, p = (place(sim.zeros(size, BF16)) for _ in range(3))
+    on_q, on_keys, on_values, o = (place(x) for x in (q, keys, values, sim.zeros(heads * n * d, BF16)))
+
+    def right() -> dict[str, np.ndarray]:
+        weights, _ = attention_weights(*(x.reshape(heads, n, d) for x in (q, keys)), False)
+        return {"o": (weights @ values.reshape(heads, n, d).astype(np.float32)).astype(bfloat16).ravel()}
+
+    plan = Plan(d, BLOCK, SCORE_COLUMNS, WARPS, False, n % BLOCK > 0)
+    tiles = blocks_for(n, BLOCK)
+    shared = max((BLOCK + SCORE_COLUMNS) * d, BLOCK * SCORE_COLUMNS) * BF16.itemsize
+    first = scores_kernel.launch(
+        (blocks_for(n, SCORE_COLUMNS), tiles, heads), plan.threads, (on_q, on_keys, s, n, pitch), {"plan": plan}, shared
+    )
+    blocks = blocks_for(size // PIECE, SCALE_BLOCK)
+    second = scale_kernel.launch(blocks, SCALE_BLOCK, (s, scaled, size, 1 / math.sqrt(d)))
+    third = softmax_launch(scaled, p, heads * n, n, pitch)
+    product = Product(d)
+    fourth = values_kernel.launch(
+        (tiles, heads),
+        WARPS * 32,
+        (p, on_values, o, n, pitch),
+        {"plan": product},
+        STAGES * product.slot * BF16.itemsize,
+    )
+    names = ("scores", "scale", "softmax", "product")
+    flops = (2.0 * heads * n * n * d, float(heads * n * n), 5.0 * heads * n * n, 2.0 * heads * n * n * d)
+    launches = [
+        launch.with_(name=f"attention.unfused {name}", params={"b": b, "h": h, "n": n, "d": d}, flops=count)
+        for launch, name, count in zip((first, second, third, fourth), names, flops, strict=True)
+    ]
+    if device is not None:
+        launches[-1] = launches[-1].with_(expected=right, rtol=3e-2, atol=1e-2)
+    return launches
+
+
+def softmax_launch(s: Any, p: Any, rows: int, n: int, pitch: int) -> Launch:
+    """A warp a row where rows are short, else a block a row: where the library changes over."""
+    if n <= WARP_ROW:
+        held = blocks_for(pitch, 32)
+        return softmax_warp_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, (s, p, rows, n, pitch), {"held": held})
+    return softmax_block_kernel.launch(rows, WIDEST_BLOCK, (s, p, n, pitch), {"held": blocks_for(pitch, WIDEST_BLOCK)})
