@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sim.report import Report as Report
     from sim.sass import load_sass as load_sass
     from sim.sweeps import sweep as sweep
+    from sim.tensor_maps import TensorMap as TensorMap
+    from sim.tensor_maps import tensor_map as tensor_map
     from sim.trace import Trace as Trace
     from sim.trace import record as record
 
@@ -50,6 +52,8 @@ _HOME = {
     "Report": "sim.report",
     "load_sass": "sim.sass",
     "sweep": "sim.sweeps",
+    "TensorMap": "sim.tensor_maps",
+    "tensor_map": "sim.tensor_maps",
     "Trace": "sim.trace",
     "record": "sim.trace",
 }

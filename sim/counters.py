@@ -62,6 +62,8 @@ class Track(IntEnum):
     WARP = 0  # a resident warp: its cycles by stall reason, without gaps
     LOAD = 1  # a load that waits for L2, from its issue until its data is there
     COPY = 2  # an asynchronous copy to shared memory, likewise
+    TMA = 3  # a copy by the tensor memory accelerator, until its last byte is there
+    TENSOR = 4  # a warp's part of a warpgroup product: its time in the tensor pipe
 
 
 class Sm(IntEnum):
@@ -138,6 +140,7 @@ class LaunchResult:
     dram_channel_busy: npt.NDArray[np.int64]  #: `[channels]` SM cycles
     blocks: npt.NDArray[np.int64]  #: `[blocks, 3]`: SM, first cycle, last cycle + 1
     scheduler: str = "gto"
+    clock_ratio: float = 1.0  #: the SMs' mean clock, of the profile's
     notes: tuple[str, ...] = field(default=())  #: what a reader must know: sampled, racing stores, ...
     sampling: Sampling | None = None  #: None: every block was executed
     timeline: Timeline | None = None  #: of the SMs that were recorded over time

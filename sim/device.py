@@ -32,21 +32,22 @@ from sim.core.layout import ISSUE_ORDERS
 from sim.counters import LaunchResult, Sm
 from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
 from sim.heap import DeviceArray, Heap, Mark, Outputs
-from sim.isa import LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
+from sim.isa import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
 from sim.memory_system import MemorySystem, ScaleModelMemory
 from sim.occupancy import Occupancy, check_launch, occupancy
 from sim.profile import Profile, load_profile
-from sim.program import Program
-from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program
+from sim.program import Param, Program
+from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program, check_units
 from sim.recorder import Recorder
 from sim.report import Report
 from sim.sampling import DETAILS, Sampler
+from sim.tensor_maps import TensorMap
 from sim.timeline import Place as ArrayPlace
 
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
 #: constant bank 0: bases of generic addresses; top of the stack; number of SMs
-WINDOWS_AT, STACK_AT, SM_COUNT_AT = 0x18, 0x28, 0x10C
+WINDOWS_AT, STACK_AT, SM_COUNT_AT, PARAMS_AT = 0x18, 0x28, 0x10C, 0x198
 Process = Generator[simpy.Event, Any, Any]
 
 
@@ -332,12 +333,17 @@ class Device:
             raise LaunchError(f"cycle_limit={cycle_limit!r}: an integer of at least 1 is needed")
         shared = program.shared_static_bytes + launch.shared_bytes
         try:
-            check_launch(self.profile, launch.grid, launch.block, program.registers, shared)
+            check_launch(self.profile, launch.grid, launch.block, program.registers_per_thread, shared)
         except LaunchError as problem:
             raise LaunchError(f"{program.name} on {self.profile.name}: {problem}") from None
         check_program(program)
+        check_units(program, self.profile)
         return occupancy(
-            self.profile, launch.threads_per_block, program.registers, program.shared_static_bytes, launch.shared_bytes
+            self.profile,
+            launch.threads_per_block,
+            program.registers_per_thread,
+            program.shared_static_bytes,
+            launch.shared_bytes,
         )
 
     def _engine(
@@ -430,6 +436,7 @@ class Device:
             dram_channel_busy=engine.memory.channel_busy(),
             blocks=engine.blocks.copy(),
             scheduler=order,
+            clock_ratio=engine.clock_ratio,
         )
         if self._sampler is not None and self._sampler.model is not None:
             result = self._sampler.complete(result, self.profile)
@@ -447,7 +454,19 @@ class Device:
         arrays: dict[str, DeviceArray] = {}
         values: list[Any] = []
         extents: dict[int, tuple[int, ...]] = {}
+        placed: dict[int, DeviceArray] = {}
         for k, (param, value) in enumerate(zip(program.params, launch.args, strict=True)):
+            if param.kind == "tensor_map":
+                if not isinstance(value, TensorMap):
+                    raise LaunchError(
+                        f"{program.name}: argument {param.name} is a tensor map, got {type(value).__name__}; "
+                        "make one with sim.tensor_map(array, box=...)"
+                    )
+                arrays[param.name] = array = self._placed(program, param, value.array, placed)
+                values.append(value.encode(array.address))
+                continue
+            if isinstance(value, TensorMap):
+                raise LaunchError(f"{program.name}: argument {param.name} is no tensor map")
             if param.kind != "array":
                 if isinstance(value, np.ndarray | DeviceArray | OutputArray) and value.ndim:
                     raise LaunchError(f"{program.name}: argument {param.name} is a scalar, got an array")
@@ -461,15 +480,21 @@ class Device:
                 raise LaunchError(
                     f"{program.name}: argument {param.name} has {param.ndim} dimensions, got {value.ndim}"
                 )
-            if isinstance(value, DeviceArray):
-                if value.heap is not self.heap:
-                    raise LaunchError(f"{program.name}: argument {param.name} lives on another device")
-                value.about_to_change()
-            array = value if isinstance(value, DeviceArray) else self.array(value)
-            arrays[param.name] = array
+            arrays[param.name] = array = self._placed(program, param, value, placed)
             values.append(array.address)
             extents[k] = array.shape
         return arrays, self._bank(launch, values, extents)
+
+    def _placed(self, program: Program, param: Param, value: Any, placed: dict[int, DeviceArray]) -> DeviceArray:
+        """An array argument on the device; one that tensor maps and parameters share is there once."""
+        if isinstance(value, DeviceArray):
+            if value.heap is not self.heap:
+                raise LaunchError(f"{program.name}: argument {param.name} lives on another device")
+            value.about_to_change()
+            return value
+        if id(value) not in placed:
+            placed[id(value)] = self.array(value)
+        return placed[id(value)]
 
     def _bank(
         self, launch: Launch, values: Any, extents: Mapping[int, tuple[int, ...]] | None = None
@@ -480,6 +505,8 @@ class Device:
         bank[12:24] = np.array(launch.grid, np.int32).view(np.uint8)
         bank[WINDOWS_AT : WINDOWS_AT + 16] = np.array([SHARED_WINDOW, LOCAL_WINDOW], np.uint64).view(np.uint8)
         bank[SM_COUNT_AT : SM_COUNT_AT + 4] = np.array([self.profile.gpu.sm_count], np.int32).view(np.uint8)
+        params = CONSTANT_WINDOW + launch.program.param_base
+        bank[PARAMS_AT : PARAMS_AT + 8] = np.array([params], np.uint64).view(np.uint8)
         bank[STACK_AT : STACK_AT + 4] = np.array([launch.program.local_bytes], np.int32).view(np.uint8)
         if values:
             area = np.frombuffer(pack_params(launch.program, values, extents or {}), np.uint8)

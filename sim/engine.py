@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,8 @@ from sim.core import chip, layout, sm
 from sim.core.context import Ctx
 from sim.core.execute import contexts
 from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
-from sim.core.link import memory_address, needs_memory
-from sim.counters import Inst, Stall
+from sim.core.link import asynchronous_address, memory_address, needs_asynchronous, needs_memory
+from sim.counters import Inst, Sm, Stall
 from sim.isa import INSTRUCTION_BYTES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
 from sim.launch import Launch
 from sim.memory_system import MemorySystem
@@ -30,6 +31,9 @@ from sim.recorder import Recorder
 
 REQUESTS_PER_STEP = 1024  #: packets of one SM the memory system takes in a step; the rest waits for the next
 MAX_DEPENDENCES = 48
+TENSOR_OPS = (Op.HMMA, Op.IMMA, Op.DMMA, Op.HGMMA)
+CLOCK_STEPS_KEPT = 8  #: time steps over which the tensor cores' use is averaged, some 2,000 cycles
+WGMMA_COLUMNS_FLOP = 64 * 8 * 16 * 2  #: of eight columns of wgmma m64nNk16
 EVERYWHERE = ((-GLOBAL_BASE, 1 << 62),)  #: allocations for a trace, whose addresses may lie anywhere
 
 SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
@@ -78,7 +82,8 @@ def dependences(program: Program) -> npt.NDArray[np.int16]:
         for first, count in ((c[Col.A], c[Col.NA]), (c[Col.B], c[Col.NB]), (c[Col.C], c[Col.NC])):
             if first >= 0:
                 wanted += range(first, first + max(count, 1))
-        wanted += range(c[Col.D], c[Col.D] + c[Col.ND])
+        if c[Col.OP] != Op.HGMMA:  # which only WARPGROUP_DEPBAR waits for
+            wanted += range(c[Col.D], c[Col.D] + c[Col.ND])
         wanted = [r for r in wanted if r < rows]
         predicates = [c[Col.PA] & 15, c[Col.PB] & 15, c[Col.PD], c[Col.PE]]
         if c[Col.OP] == Op.PLOP3:
@@ -200,11 +205,33 @@ def configuration(
         layout.C_GRID_Z: launch.grid[2],
         layout.C_THREADS: launch.threads_per_block,
         layout.C_WARPS: occupancy.warps_per_block,
+        layout.C_REGISTERS: -(-program.registers_per_thread // 8) * 8,
         layout.C_INSTRUCTIONS: len(program.instructions),
         layout.C_LOAD_RESERVE: 40,
         layout.C_PREDICATE_OPERAND: p.core.predicate_operand_latency_cycles,
         layout.C_CROSS_PIPE: p.core.cross_pipe_extra_cycles,
     }
+    if p.wgmma is not None:
+        values |= {
+            layout.C_WGMMA_COLUMNS: ticks(WGMMA_COLUMNS_FLOP / p.peak.tensor_bf16),
+            layout.C_WGMMA_LEAST: ticks(p.wgmma.least_cycles),
+            layout.C_WGMMA_LATENCY: p.wgmma.latency_cycles,
+            layout.C_WGMMA_QUEUE: p.wgmma.queue_entries,
+            layout.C_WGMMA_BANDWIDTH: p.shared.banks * p.shared.bank_bytes,
+        }
+    if p.mbarrier is not None:
+        values |= {
+            layout.C_MBARRIER_ARRIVE: p.mbarrier.arrive_cycles,
+            layout.C_MBARRIER_WAIT: p.mbarrier.wait_cycles,
+            layout.C_MBARRIER_WAKE: p.mbarrier.wake_cycles,
+        }
+    if p.tma is not None:
+        values |= {
+            layout.C_TMA_START: p.tma.start_cycles,
+            layout.C_TMA_INSTRUCTION: ticks(p.tma.instruction_cycles),
+            layout.C_TMA_LINE: ticks(p.l1.line_bytes / p.tma.bytes_per_cycle),
+            layout.C_TMA_END: p.tma.end_cycles,
+        }
     cfg = np.zeros(layout.C_COLUMNS, np.int64)
     for column, value in values.items():
         cfg[column] = value
@@ -216,6 +243,7 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st = np.zeros(sms, layout.SM_RECORD).view(np.recarray)
     st.wake[:] = layout.NEVER
     st.sv[:, layout.SV_NEXT] = layout.NEVER
+    st.sv[:, layout.SV_COMPLETION] = layout.NEVER
     st.sc[:, :, layout.SC_NEXT] = layout.NEVER
     st.sc[:, :, layout.SC_LAST] = -1
     entries = int(cfg[layout.C_ENTRIES])
@@ -280,6 +308,10 @@ class Engine:
     threads: int = 1
     pool: ThreadPoolExecutor | None = None
     answered: int = 0  #: the cycle by which all that was sent to the memory system is answered, stores among it
+    tensor_load: float = 0.0  #: how busy the tensor cores were lately, 0 to 1
+    tensor_ticks: int = 0  #: their busy time so far, all sub-cores
+    nominal_cycles: float = 0.0  #: cycles of the nominal clock that the stepped ones took
+    stepped_cycles: int = 0
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
@@ -312,6 +344,7 @@ class Engine:
 
     def exchange(self, t0: int, t1: int) -> None:
         """The weave phase: what the SMs sent meets in the memory system, in order of time; then new blocks."""
+        self._set_clock(t0, t1)
         with silent():
             chip.commit(self.arrays, self.shared, t0, t1)
         if chip.collect(self.arrays, self.requests, t1):
@@ -319,6 +352,31 @@ class Engine:
             self.answered = max(self.answered, int(chip.deliver(self.arrays, self.shared, self.requests)))
         chip.note_ended(self.arrays, self.dispatch, self.blocks)
         chip.assign(self.arrays, self.shared, self.dispatch, t1)
+
+    def _set_clock(self, t0: int, t1: int) -> None:
+        """The SMs' clock by the tensor cores' use: the memory system's is the same, so its times change in cycles."""
+        drop = self.profile.gpu.tensor_clock_drop
+        if not drop or not self.uses_tensor_cores:
+            return
+        busy = int(self.arrays.sm[:, Sm.PIPE + Pipe.TENSOR].sum())
+        possible = (t1 - t0) * len(self.arrays) * self.profile.core.subcores * layout.TICK
+        share = min((busy - self.tensor_ticks) / possible, 1.0)
+        self.tensor_ticks = busy
+        self.tensor_load += (share - self.tensor_load) / CLOCK_STEPS_KEPT
+        ratio = 1 - drop * self.tensor_load
+        self.memory.set_clock(ratio)
+        self.stepped_cycles += t1 - t0
+        self.nominal_cycles += (t1 - t0) / ratio
+
+    @cached_property
+    def uses_tensor_cores(self) -> bool:
+        """Whether the program has instructions for them."""
+        return any(i.op in TENSOR_OPS for i in self.launch.program.instructions)
+
+    @property
+    def clock_ratio(self) -> float:
+        """The SMs' mean clock, of the nominal one."""
+        return self.stepped_cycles / self.nominal_cycles if self.stepped_cycles else 1.0
 
     def next_event(self, t1: int) -> int:
         """The earliest cycle from `t1` on at which something can happen."""
@@ -435,6 +493,8 @@ def make_engine(
     )
     if needs_memory(i.op for i in program.instructions):
         records_of_sms.ctx[:, Ctx.MEMORY] = memory_address(records_of_sms, common)
+    if needs_asynchronous(i.op for i in program.instructions):
+        records_of_sms.ctx[:, Ctx.ASYNCHRONOUS] = asynchronous_address(records_of_sms, common)
     state = np.zeros(layout.D_COLUMNS, np.int64)
     state[layout.D_BLOCKS] = len(blocks)
     state[layout.D_SLOTS] = slots
@@ -458,7 +518,7 @@ def make_engine(
             np.ones((sms, slots), np.int64),
             blocks,
         ),
-        requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(7))),
+        requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(8))),
         blocks=np.zeros((launch.blocks, 3), np.int64),
         recorder=recorder,
         threads=threads,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core import layout
+from sim.core.mbarrier import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, PENDING_SHIFT
 from sim.counters import Stall
 from sim.program import Program
 
@@ -110,6 +111,23 @@ def error_of(engine: Engine, describe: Describe) -> KernelError:
             f"{what}: a warp's generic addresses lie in more than one of global, shared and local memory, "
             f"which is not simulated. {where}"
         )
+    if code == layout.ERROR_DESCRIPTOR:
+        return KernelError(
+            f"{what}: there is no tensor map of so many dimensions at address {address:#x}; "
+            f"give sim.tensor_map(array, box=...) as the argument. {where}"
+        )
+    if code == layout.ERROR_TENSOR_BOUNDS:
+        return OutOfBoundsError(
+            f"{what} {_place(describe, address)}: the box of {width} bytes leaves the array that its tensor map, "
+            f"or its pointer, is of. {where}"
+        )
+    if code == layout.ERROR_BARRIER:
+        return KernelError(
+            f"{what}: the word at byte {address} of shared memory is no mbarrier, or more threads arrived at it than "
+            f"it was initialised for. {where}"
+        )
+    if code == layout.ERROR_WARPGROUP:
+        return KernelError(f"{what}: all 32 threads of a warp must execute it together. {where}")
     if code == layout.ERROR_UNKNOWN_OPCODE:
         return KernelError(f"{what} is not an instruction that the simulator executes. {where}")
     return KernelError(f"{what}: more than {layout.MAX_SPLITS} diverged parts in one warp. {where}")
@@ -164,10 +182,40 @@ def _waits_for(wait: int) -> str:
 
 def deadlock_error(engine: Engine) -> DeadlockError:
     """No warp can ever go on."""
+    mbarriers = _mbarriers_waited_for(engine)
+    name = engine.launch.program.name
+    if mbarriers:
+        return DeadlockError(
+            f"kernel {name} hangs: a phase of an mbarrier is waited for that never completes; as many threads must "
+            f"arrive, and as many bytes come, as it expects:\n{mbarriers}\nWaiting:\n{waiting_warps(engine)}"
+        )
     return DeadlockError(
-        f"kernel {engine.launch.program.name} hangs: a barrier is waited for that some threads never reach; "
+        f"kernel {name} hangs: a barrier is waited for that some threads never reach; "
         f"every thread of a block that has not returned must reach the same barrier. Waiting:\n{waiting_warps(engine)}"
     )
+
+
+def _mbarriers_waited_for(engine: Engine) -> str:
+    """A line for each mbarrier that a warp waits for: what it still lacks."""
+    lines: dict[tuple[int, int], str] = {}
+    for m, a in enumerate(engine.arrays):
+        for waiter in a.mw[: a.sv[layout.SV_WAITERS]]:
+            at, w = int(waiter[layout.MW_BARRIER]), int(waiter[layout.MW_WARP])
+            slot = a.bs[a.ws[w, layout.W_SLOT]]
+            word = int.from_bytes(bytes(a.s8[at : at + 8]), "little")
+            pending = -(word >> PENDING_SHIFT) % (1 << COUNT_BITS)
+            coming = (word >> BYTES_SHIFT) % (1 << BYTES_BITS)
+            block = block_of(engine, int(slot[layout.B_ID]))
+            offset = at - int(slot[layout.B_SHARED])
+            place = source_of(engine.launch.program, int(waiter[layout.MW_PC]))
+            lines.setdefault(
+                (m, at),
+                f"  byte {offset} of shared memory, block {block}: {pending} arrivals and {coming} bytes lack; "
+                f"warp {int(a.ws[w, layout.W_INDEX])} waits at {place}",
+            )
+    shown = list(lines.values())
+    more = [f"  and {len(shown) - SHOWN_PLACES} more"] if len(shown) > SHOWN_PLACES else []
+    return "\n".join([*shown[:SHOWN_PLACES], *more])
 
 
 def no_end_error(engine: Engine, limit: int) -> CycleLimitError:

@@ -14,6 +14,7 @@ from sim.launch import LaunchError, array_shape
 
 ALIGNMENT = 256  #: bytes; cudaMalloc's
 FIRST_BYTES = 1 << 20  #: backing store at first
+ML_DTYPES = frozenset(("bfloat16", "float8_e4m3fn", "float8_e5m2"))  #: that NumPy alone does not have
 
 
 class Mark(NamedTuple):
@@ -40,7 +41,7 @@ class Heap:
     def array(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """A new array of zeros. Raises `LaunchError` for an impossible shape, `MemoryError` when it does not fit."""
         dims, kind = array_shape(shape), np.dtype(dtype)
-        if (kind.kind not in "iufb" and kind.name != "bfloat16") or kind.itemsize > 8 or not kind.isnative:
+        if (kind.kind not in "iufb" and kind.name not in ML_DTYPES) or kind.itemsize > 8 or not kind.isnative:
             raise LaunchError(f"an array of dtype {kind} cannot live on the device; convert it with .astype(...) first")
         made = DeviceArray(self, self._used, dims, kind)
         self._reserve(made.nbytes)

@@ -33,6 +33,8 @@ SCRATCH_ROWS = 20  #: rows a warp has beyond its registers, for partial writes a
 INSTRUCTION_BYTES = 16
 SHARED_WINDOW = 0x7E00_0000_0000  #: generic addresses of a block's shared memory, 4 GiB from here
 LOCAL_WINDOW = 0x7D00_0000_0000  #: of a thread's local memory
+CONSTANT_WINDOW = 0x7C00_0000_0000  #: of constant bank 0, where descriptors that are parameters lie
+CLUSTER_SHIFT = 24  #: bits of a shared address that are the offset; the block's rank in its cluster lies above
 
 
 class Op(IntEnum):
@@ -42,7 +44,7 @@ class Op(IntEnum):
     NOP = 0
     MOV = 1
     SEL = 2  # d = PA ? a : b
-    IADD3 = 3  # d = a + b + c (+ carries PA, PB with .X); PD, PE carry out
+    IADD3 = 3  # d = a + b + c (+ carries PA, PB with .X); PD, PE carry out; X = 64: of 64-bit pairs
     IMAD = 4  # low 32 bits of a * b + c
     IMAD_HI = 5
     IMAD_WIDE = 6  # 64-bit d = a * b + 64-bit c
@@ -123,7 +125,7 @@ class Op(IntEnum):
     MOVM = 131
 
     # 160: control
-    BRA = 160  # Y = target instruction; taken where PA holds too
+    BRA = 160  # Y = target instruction; taken where PA holds too; X = 2: by all active lanes if by any
     EXIT = 161
     BSSY = 162  # X = convergence barrier, Y = reconvergence instruction
     BSYNC = 163  # X = convergence barrier
@@ -140,6 +142,25 @@ class Op(IntEnum):
     BPT = 174  # BPT.TRAP: ends the kernel
     BRA_DIV = 175  # branch where lanes of mask a (none: all) are not active; X = 1: where none is missing
     B2R = 176  # d, PD = what the last BAR.RED of barrier Y found
+
+    # 192: asynchronous units and clusters (Hopper), compiled on their own
+    HGMMA = 192  # a warp's part of wgmma: d += A B; a: registers or a descriptor, b: descriptor; X: WGMMA_*; PA: add d
+    WARPGROUP_ARRIVE = 193  # wgmma.fence
+    WARPGROUP_DEPBAR = 194  # wait until at most X groups of wgmma are pending
+    MBARRIER = 195  # SYNCS on the 64-bit word at a + Y; X = MbarrierOp; b = count, bytes, parity, state; d, PD results
+    TMA = 196  # X = Tma bits; a = {shared address, mbarrier or first coordinate, ...}, b = 64-bit descriptor or address
+    TMA_COMMIT = 197  # UTMACMDFLUSH: what TMA stored belongs to a group, for DEPBAR
+    CLUSTER_ARRIVE = 198
+    CLUSTER_WAIT = 199
+    SETMAXREG = 200  # X = registers a thread; PD = whether they were to be had (releasing them always succeeds)
+    ELECT = 201  # PD = the first active lane alone
+    WARPGROUP_COMMIT = 204  # wgmma.commit_group where no product carries it
+    COPY_ARRIVE = 202  # arrive on the mbarrier at a + Y when the warp's copies so far have come; X = 1: complete a byte
+    REMOTE_STORE = 203  # STAS: bytes of b to the cluster's shared memory at a, completing them at the mbarrier at c
+
+
+ADD_64 = 64  #: `X` of IADD3
+BRANCH_ANY = 2  #: `X` of BRA
 
 
 class Col(IntEnum):
@@ -331,6 +352,54 @@ class AtomicOp(IntEnum):
     EXCH = 8
     CAS = 9
     CAST = 10  # compare and swap that returns whether it swapped
+
+
+class MbarrierOp(IntEnum):
+    """`X & 15` of MBARRIER; 16 more: in the shared memory of a block of the cluster, which the address names."""
+
+    INIT = 0  # the 64-bit word at b
+    ARRIVE = 1  # b threads
+    ARRIVE_EXPECT = 2  # one thread, which expects b bytes more
+    EXPECT = 3  # b bytes
+    COMPLETE = 4  # b bytes
+    ARRIVE_DROP = 5  # one thread, of which no further phase is expected
+    TRY_WAIT = 6  # until the phase of parity b >> 31 is complete; PD
+    TEST_WAIT = 7  # whether it is
+    INVALIDATE = 8
+
+
+MBARRIER_REMOTE = 16
+
+#: `X` of HGMMA: N / 8, then from these bits on
+WGMMA_A_TYPE, WGMMA_B_TYPE = 8, 12  # NumberType
+WGMMA_HALF_SUM, WGMMA_A_REGISTERS, WGMMA_A_MN_MAJOR, WGMMA_B_MN_MAJOR = 1 << 16, 1 << 17, 1 << 18, 1 << 19
+WGMMA_NEGATE_A, WGMMA_NEGATE_B, WGMMA_SATURATE, WGMMA_COMMIT = 1 << 20, 1 << 21, 1 << 22, 1 << 23
+
+#: `X` of TMA: dimensions 1 to 5 (0: a run of bytes, of which c has the number of 16-byte units), then these bits
+TMA_STORE, TMA_REDUCE, TMA_PREFETCH, TMA_MULTICAST = 8, 16, 32, 64
+
+
+# Tensor maps: 16 words of 64 bits that say where a tensor is and what a TMA box of it is (`sim.tensor_map` makes them;
+# a real card's are opaque and made by its driver).
+MAP_MAGIC = 0x5457_544D
+MAP_MAX_RANK = 5
+(
+    MAP_SHAPE,  # MAP_MAGIC | rank << 32 | swizzle << 40 | bytes of an element << 48
+    MAP_ADDRESS,
+    MAP_SIZES,  # elements of dimensions 0 (innermost) to 4
+    _,
+    _,
+    _,
+    _,
+    MAP_STRIDES,  # bytes between elements of dimensions 1 to 4
+    _,
+    _,
+    _,
+    MAP_BOX,  # elements of a box, 12 bits a dimension
+) = range(12)
+MAP_BOX_BITS = 12
+MAP_BYTES = 128
+MAP_SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}  #: bytes of a swizzle -> its number, as in a matrix descriptor
 
 
 class MmaShape(IntEnum):

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sim.isa import MAP_BYTES
 from sim.program import Param, Program
+from sim.tensor_maps import TensorMap
 
 Dim3 = tuple[int, int, int]
 
@@ -220,6 +222,8 @@ def _parameter_of(program: Program, k: int, value: Any) -> Param:
     """The parameter that argument `k` is; its offset is still to be set."""
     if _is_array(value):
         return Param(f"arg{k}", 0, "array", np.dtype(value.dtype), value.ndim)
+    if isinstance(value, TensorMap):
+        return Param(f"arg{k}", 0, "tensor_map", np.dtype((np.void, MAP_BYTES)))
     if isinstance(value, np.generic | np.ndarray):
         return Param(f"arg{k}", 0, "scalar", value.dtype)
     raise LaunchError(

@@ -9,5 +9,6 @@ MAX_SHARED_BYTES = 256 * 1024  #: an SM
 MAX_L1_LINES = 2048
 MAX_ENTRIES = 1024  #: loads of an SM that wait for L2
 MAX_QUEUE = 16  #: instructions in a sub-core's memory queue
+MAX_PRODUCTS = 8  #: warpgroup products in a sub-core's queue
 MAX_CODE_LINES = 1024  #: lines of either instruction cache
 MAX_CONSTANT_LINES = 256  #: lines of constant bank 0

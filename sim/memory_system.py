@@ -23,6 +23,7 @@ from sim.counters import Mem
 from sim.profile import Profile
 
 LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
+CLOCK_STEPS = 64  #: of the SMs' clock
 SECTORS = 4  #: of a line: `req_sectors` has 4 bits
 HASH = 2654435761  #: spreads numbers over 32 bits (Knuth, TAOCP 6.4)
 PAGE_LINES = 8  #: of `ScaleModelMemory`: as many bytes as a block of 256 threads reads words
@@ -32,7 +33,9 @@ class MemorySystem:
     """Crossbar, L2 and DRAM of one device: state that lives as long as the device does."""
 
     def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self.config = memory_config(profile)
+        self._configs = {CLOCK_STEPS: self.config}  # by clock, in CLOCK_STEPS of the nominal one
         self.state = memory_state(profile)
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
@@ -49,7 +52,15 @@ class MemorySystem:
             packets.ops,
             packets.asked,
             packets.done,
+            packets.unit,
         )
+
+    def set_clock(self, ratio: float) -> None:
+        """From here on the SMs' clock is `ratio` of the nominal one, which the memory system keeps."""
+        step = max(1, round(ratio * CLOCK_STEPS))
+        if step not in self._configs:
+            self._configs[step] = memory_config(self.profile, step / CLOCK_STEPS)
+        self.config = self._configs[step]
 
     def flush(self) -> None:
         """Write back and empty the caches, uncounted."""
@@ -67,6 +78,7 @@ class MemorySystem:
 
     def begin_launch(self) -> None:
         """Count from zero; caches, queues and clocks stay."""
+        self.set_clock(1.0)
         reset_counts(self.state)
 
     def end_launch(self) -> None:
@@ -141,8 +153,10 @@ def dram_latency(cfg: MemoryConfig) -> int:
     return cfg.controller_latency + cfg.row_to_column + cfg.column_latency + cfg.burst
 
 
-def memory_config(profile: Profile) -> MemoryConfig:
+def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
     """The profile's L2, crossbar and DRAM in ticks of 1/256 SM cycle.
+
+    `clock` is the SMs' clock, of the nominal one; L2 and DRAM keep theirs, so their times are fewer cycles.
 
     Raises `ValueError` for a profile whose lines are not four sectors of 32 bytes, or
     that has more than two L2 partitions.
@@ -160,7 +174,7 @@ def memory_config(profile: Profile) -> MemoryConfig:
         return round(value * TICK)
 
     def ns(value: float) -> int:
-        return round(value * gpu.clock_mhz / 1000 * TICK)
+        return round(value * gpu.clock_mhz * clock / 1000 * TICK)
 
     def moving(size: float, bytes_per_cycle: float) -> int:
         return max(1, round(size / bytes_per_cycle * TICK))
@@ -195,12 +209,12 @@ def memory_config(profile: Profile) -> MemoryConfig:
         sm_half_flit=moving(l2.sector_bytes / 2, l2.sm_write_bytes_per_cycle),
         tpc_half_flit=moving(l2.sector_bytes / 2, l2.tpc_write_bytes_per_cycle),
         response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
-        gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle),
-        slice_request=cycles(gpu.clock_mhz / l2.clock_mhz),
-        slice_sector=moving(l2.sector_bytes, l2.slice_bytes_per_cycle),
-        cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle),
-        atomic_sector=cycles(l2.atomic_sector_cycles),
-        atomic_same_address=cycles(l2.atomic_same_address_cycles),
+        gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle / clock),
+        slice_request=cycles(gpu.clock_mhz * clock / l2.clock_mhz),
+        slice_sector=moving(l2.sector_bytes, l2.slice_bytes_per_cycle / clock),
+        cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle / clock),
+        atomic_sector=cycles(l2.atomic_sector_cycles * clock),
+        atomic_same_address=cycles(l2.atomic_same_address_cycles * clock),
         atomic_lines=l2.atomic_unit_bytes // l2.line_bytes,
         coalesce_window=cycles(l2.coalesce_cycles),
         channels=channels,
@@ -257,7 +271,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
-        tpcs=zeros(cfg.tpcs),
+        tpcs=zeros(cfg.tpcs, columns.Q_COLUMNS),
         calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),

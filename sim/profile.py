@@ -49,7 +49,7 @@ class Quantity:
     confidence: str  #: a key of `CONFIDENCES`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile(Sections):
     """A checked, immutable GPU description. Equal profiles have equal names and values."""
 
@@ -167,7 +167,11 @@ def _quantities(tables: Mapping[str, Any], where: Any, problems: list[str]) -> I
             problems.append(f"{where(key)}: confidence is {confidence!r}; use one of {', '.join(CONFIDENCES)}")
         value = entry["value"]
         yield key, Quantity(tuple(value) if isinstance(value, list) else value, unit, source, confidence)
+    given = {key.rpartition(".")[0] for key in found}
+    left_out = [f"{f.name}." for f in dataclasses.fields(Sections) if f.default is None and f.name not in given]
     for key in (key for key in units if key not in found and key not in _optional()):
+        if key.startswith(tuple(left_out)):
+            continue
         problems.append(f"{where(key)}: missing key (unit {units[key]!r}); add it")
 
 
@@ -247,6 +251,8 @@ def _keys() -> Mapping[str, tuple[str, bool]]:
         hints = typing.get_type_hints(record, include_extras=True)
         for f in dataclasses.fields(record):
             hint = hints[f.name]
+            if f.default is None and typing.get_args(hint) and dataclasses.is_dataclass(typing.get_args(hint)[0]):
+                hint = typing.get_args(hint)[0]  # a section that a profile may leave out
             if dataclasses.is_dataclass(hint):
                 out[f"{prefix}{f.name}."] = ("", False)
                 walk(typing.cast(type, hint), f"{prefix}{f.name}.")

@@ -65,6 +65,11 @@ CHECKS = (
     _at_most("lsu.max_outstanding_requests", limits.MAX_ENTRIES),
     _at_most("lsu.queue_entries", limits.MAX_QUEUE),
     Check(
+        "wgmma.queue_entries",
+        lambda p: p.wgmma is None or p.wgmma.queue_entries <= limits.MAX_PRODUCTS,
+        lambda p: f"the core has room for {limits.MAX_PRODUCTS} products",
+    ),
+    Check(
         "core.unified_l1_kib",
         lambda p: _l1_lines(p) <= limits.MAX_L1_LINES,
         lambda p: f"leaves an L1 of {_l1_lines(p)} lines; the core has room for {limits.MAX_L1_LINES}",

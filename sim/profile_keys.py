@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Lt, MinLen
 
 
 class Unit(NamedTuple):
@@ -25,6 +25,7 @@ Text = Annotated[str, MinLen(1), Unit("text")]
 Bytes = Annotated[int, Gt(0), Unit("bytes")]
 BytesOrZero = Annotated[int, Ge(0), Unit("bytes")]
 Kibibytes = Annotated[int, Gt(0), Unit("KiB")]
+Fraction = Annotated[float, Ge(0), Lt(1), Unit("fraction")]
 Megahertz = Annotated[float, Gt(0), Unit("MHz")]
 Cycles = Annotated[int, Gt(0), Unit("cycles")]
 CyclesOrZero = Annotated[int, Ge(0), Unit("cycles")]
@@ -43,7 +44,7 @@ PipeName = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """Which GPU this is, and its size. Cycles everywhere are of `clock_mhz`."""
+    """Which GPU this is, and its size. Cycles everywhere are the SMs'; rates and latencies hold at `clock_mhz`."""
 
     name: Text
     architecture: Text
@@ -52,6 +53,7 @@ class Gpu:
     gpc_count: Count
     sms_per_tpc: Count
     clock_mhz: Megahertz
+    tensor_clock_drop: Fraction | None = None  # of `clock_mhz`, lost while all tensor cores are busy; in proportion
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,34 @@ class LaunchCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class Wgmma:
+    """Warpgroup products. What they take of the tensor pipe comes from `[peak]`, of shared memory from `[shared]`."""
+
+    least_cycles: MeanCycles  # of the tensor pipe, however few columns
+    latency_cycles: Cycles  # from there to the end of a wait for the product, and one more for each eight columns
+    queue_entries: Count  # products that a sub-core holds, the one under way among them
+
+
+@dataclass(frozen=True, slots=True)
+class Mbarrier:
+    """Barriers in shared memory."""
+
+    arrive_cycles: Cycles  # an arrival issues, then the barrier has counted it
+    wait_cycles: Cycles  # a wait issues, then its predicate is there if the phase is complete
+    wake_cycles: CyclesOrZero  # the phase completes, then the predicate of one that waited
+
+
+@dataclass(frozen=True, slots=True)
+class Tma:
+    """The tensor memory accelerator of an SM."""
+
+    start_cycles: Cycles  # an instruction issues, then its first packet leaves the SM
+    instruction_cycles: MeanCycles  # between instructions at least
+    bytes_per_cycle: BytesPerCycle
+    end_cycles: CyclesOrZero  # the last packet is back, then the mbarrier counts it
+
+
+@dataclass(frozen=True, slots=True)
 class Peak:
     """Most operations a cycle of an SM, dense, multiply and add counted as 2. Zero: no such unit."""
 
@@ -309,3 +339,6 @@ class Sections:
     dram: Dram
     launch: LaunchCosts
     peak: Peak
+    wgmma: Wgmma | None = None  # units that not every GPU has
+    mbarrier: Mbarrier | None = None
+    tma: Tma | None = None

@@ -161,6 +161,7 @@ class Program:
     source: Sequence[SourceLine] = ()
     has_control: bool = False  #: instructions carry control bits
     arch: str = "sm_90"
+    registers_at_launch: int = 0  #: registers a thread that a launch gives, if not `registers`: setmaxnreg changes them
     banks: Mapping[int, bytes] = field(default_factory=dict)  #: constant banks other than 0
     variables: bytes = b""  #: global variables of the module, as they are when it is loaded
     addresses: tuple[
@@ -169,6 +170,11 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<Program {self.name}: {len(self.instructions)} instructions, {self.registers} registers, {self.arch}>"
+
+    @property
+    def registers_per_thread(self) -> int:
+        """Registers that a launch gives each thread."""
+        return self.registers_at_launch or self.registers
 
     @property
     def rows_per_warp(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sim.program import Const, Program
 
 MAX_REGISTERS, MAX_UNIFORM_REGISTERS = 255, 63
 MAX_ROWS = 8  #: rows of one operand
+MAX_SUM_ROWS = 128  #: rows of the sums of a warpgroup product
 BLOCK_BARRIERS = 16
 PARAM_BANK_BYTES = 0x210 + 4096  #: constant bank 0: launch dimensions and 4 KiB of parameters
 LAST_CONSTANT = PARAM_BANK_BYTES - 16  #: an operand may be four words
@@ -46,12 +48,32 @@ def check_program(program: Program) -> None:
             raise ProgramError(f"program {program.name}, instruction {k} ({program.instructions[k].text}): {why}")
 
 
+#: units that not every GPU has: a profile's section, what it is called, and its instructions
+UNITS = (
+    ("wgmma", "warpgroup products (wgmma)", (Op.HGMMA, Op.WARPGROUP_ARRIVE, Op.WARPGROUP_DEPBAR)),
+    ("mbarrier", "barriers in shared memory (mbarrier)", (Op.MBARRIER,)),
+    ("tma", "the tensor memory accelerator (TMA)", (Op.TMA, Op.TMA_COMMIT)),
+)
+
+
+def check_units(program: Program, profile: Any) -> None:
+    """Raise `ProgramError` if the program needs a unit that the GPU does not have."""
+    ops = program.decoded.code[:, Col.OP]
+    for section, what, needed in UNITS:
+        if getattr(profile, section) is None and np.isin(ops, needed).any():
+            raise ProgramError(
+                f"program {program.name} uses {what}, which {profile.name} does not have: "
+                f"its profile has no table [{section}]; use a GPU of Hopper's kind, such as h200"
+            )
+
+
 def _operands(program: Program) -> Iterator[tuple[Mask, str]]:
     """Register rows and predicates."""
     code = program.decoded.code
     rows = program.registers + program.uniform_registers
     for first, count in ((Col.A, Col.NA), (Col.B, Col.NB), (Col.C, Col.NC), (Col.D, Col.ND)):
-        yield (code[:, count] < 0) | (code[:, count] > MAX_ROWS), f"{first.name} has 0 to {MAX_ROWS} rows"
+        most = np.where((code[:, Col.OP] == Op.HGMMA) & (first == Col.D), MAX_SUM_ROWS, MAX_ROWS)
+        yield (code[:, count] < 0) | (code[:, count] > most), f"{first.name} has 0 to {MAX_ROWS} rows"
         end = code[:, first] + np.maximum(code[:, count], 1)
         inside = code[:, first] < 0 if first is not Col.D else code[:, first] == rows  # shared rows; RZ
         yield ~inside & ((code[:, first] < 0) | (end > rows)), f"{first.name} names a register beyond the program's"

@@ -48,7 +48,7 @@ class Recorder:
     def rooms(self, step_cycles: int, subcores: int, warps: int) -> tuple[int, int]:
         """Trace rows and intervals that an SM with so many warp slots can make in a step, or 1 where it makes none."""
         issued = step_cycles * subcores + 8
-        times = warps * (step_cycles + 2) + layout.MAX_ENTRIES + issued
+        times = warps * (step_cycles + 2) + layout.MAX_ENTRIES + layout.MAX_TRANSFERS + 2 * issued
         return issued if self.active else 1, times if self.timed else 1
 
     def set_up(self, arrays: np.recarray[Any, Any]) -> None:

@@ -56,7 +56,7 @@ class AddressLowering(Rebuilder):
 
     # --- accesses
     def value(self, old: Value) -> Value:
-        if old.op in ("load", "store", "atomic", "ldsm"):
+        if old.op in ("load", "store", "atomic", "ldsm", "mbarrier"):
             address, offset = self.address(old.attr, self.of(old.args[0]))
             rest = tuple(self.of(a) for a in old.args[1:])
             access = replace(old.attr, base=None, base_bytes=0, offset=offset, lowered=True)
@@ -72,6 +72,10 @@ class AddressLowering(Rebuilder):
                 replace(origin, base=None, offset=source_offset, lowered=True),
             )
             return self.e.emit("ldgsts", old.type, (to, source, *(self.of(a) for a in old.args[2:])), attr)
+        if old.op == "bulk":
+            start, offset = self.address(old.attr.access, self.of(old.args[0]))
+            start = self.e.add(start, self.e.const(offset, start.type))
+            return self.e.emit("bulk", old.type, (start, *(self.of(a) for a in old.args[1:])), old.attr)
         return super().value(old)
 
     def address(self, access: Access, index: Value) -> tuple[Value, int]:

@@ -4,6 +4,9 @@ Each register gets numbers, aligned to its width, that are free over its whole r
 wide registers first. A
 predicate that finds none of the seven is kept in a register between its uses, and a
 register that finds none of the 255 in local memory.
+
+A kernel may say how many registers a thread has at first, and change that
+(`sim.builder.limits`). What is needed where there are few gets its numbers before the rest.
 """
 
 from __future__ import annotations
@@ -12,18 +15,19 @@ from copy import copy
 from dataclasses import dataclass
 
 from sim.builder.errors import BuildError
+from sim.builder.limits import Limits
 from sim.builder.liveness import Ranges
 from sim.builder.machine import ZERO, Code, Guard, Lane, Machine, VReg
 from sim.builder.spill import choose, spill
 from sim.isa import Op, TimingClass
 from sim.program import Imm
 
-MAX_REGISTERS = 255
 SPILL_MARGIN = 2  #: registers moved to memory beyond what is missing, for the loads and stores themselves
 MAX_UNIFORM = 63
 FIRST_UNIFORM = 4  #: compilers leave the first ones to the system
 PREDICATE_COUNT = 7
 FREE_REGISTERS = 14  #: that a kernel may use without its reported count rising above the least, 16
+WIDEST_ALIGNMENT = 8  #: registers, of the numbers of wider ones
 ROTATED_REGISTERS = 64  #: kernels that need more keep the lowest numbers
 
 
@@ -50,13 +54,15 @@ def allocate(code: Code) -> Allocation:
         if spilled is not None:
             _keep_in_register(code, spilled)
             continue
-        needed = _registers(code, ranges, number)
-        if needed <= MAX_REGISTERS:
+        limits = Limits(code)
+        needed = _registers(code, ranges, limits, number)
+        missing = limits.missing(code, ranges, number)
+        if missing <= 0:
             return Allocation(number, needed, _uniform(code, ranges, number), 4 * slots)
-        chosen = choose(code, ranges, needed - MAX_REGISTERS + SPILL_MARGIN)
+        chosen = choose(code, ranges, missing + SPILL_MARGIN)
         if not chosen:
             raise BuildError(
-                f"this kernel needs {needed} registers a thread, and there are {MAX_REGISTERS}; "
+                f"this kernel needs {needed} registers a thread, and there are {needed - missing}; "
                 "keep fewer values at a time (smaller tiles, fewer variables, less unrolling)"
             )
         spill(code, chosen, slots)
@@ -78,19 +84,26 @@ def _by_start(code: Code, ranges: Ranges, kind: str) -> list[tuple[int, VReg, li
     return found
 
 
-def _registers(code: Code, ranges: Ranges, number: dict[int, int]) -> int:
+def _registers(code: Code, ranges: Ranges, limits: Limits, number: dict[int, int]) -> int:
     """Lowest numbers first, which tells how many are needed; then, of so many, those that have been free for longest.
 
     The second round keeps an instruction from waiting for an earlier one that still reads its register.
     """
     order = _by_start(code, ranges, "R")
-    order.sort(key=lambda item: -item[1].width)  # wide ones first: they fit together without gaps
+    # Wide ones first: they fit together without gaps. But what must do with few registers before all else.
+    order.sort(key=lambda item: (limits.of(ranges, item[1]), -item[1].width))
     count, numbers = _lowest(order)
     if count <= ROTATED_REGISTERS:
-        numbers = _longest_free(order, max(count, FREE_REGISTERS)) or numbers
+        count = max(count, FREE_REGISTERS)
+        there = [min(count, limits.of(ranges, reg)) for _, reg, _ in order]
+        numbers = _longest_free(order, there) or numbers
         count = max((numbers[reg.id] + reg.width for _, reg, _ in order), default=0)
     number.update(numbers)
     return count
+
+
+def _alignment(reg: VReg) -> int:
+    return reg.width if reg.width < WIDEST_ALIGNMENT else WIDEST_ALIGNMENT
 
 
 def _lowest(order: list[tuple[int, VReg, list[int]]]) -> tuple[int, dict[int, int]]:
@@ -103,21 +116,21 @@ def _lowest(order: list[tuple[int, VReg, list[int]]]) -> tuple[int, dict[int, in
                 taken.append(0)
             if not any(taken[at + k] & words[k] for k in range(reg.width)):
                 break
-            at += reg.width
+            at += _alignment(reg)
         for k in range(reg.width):
             taken[at + k] |= words[k]
         numbers[reg.id] = at
     return len(taken), numbers
 
 
-def _longest_free(order: list[tuple[int, VReg, list[int]]], count: int) -> dict[int, int] | None:
-    """Numbers below `count`; None when they do not suffice in this order."""
-    taken = [0] * count
+def _longest_free(order: list[tuple[int, VReg, list[int]]], counts: list[int]) -> dict[int, int] | None:
+    """Numbers below each one's `counts`; None when they do not suffice in this order."""
+    taken = [0] * max(counts, default=0)
     numbers: dict[int, int] = {}
-    for start, reg, words in order:
+    for (start, reg, words), count in zip(order, counts, strict=True):
         best, best_end = -1, 1 << 60
         before = (1 << start) - 1
-        for at in range(0, count - reg.width + 1, reg.width):
+        for at in range(0, count - reg.width + 1, _alignment(reg)):
             if any(taken[at + k] & words[k] for k in range(reg.width)):
                 continue
             end = max((taken[at + k] & before).bit_length() for k in range(reg.width))

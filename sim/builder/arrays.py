@@ -6,13 +6,36 @@ access outside an array is an error when the kernel runs, not when it is built.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from sim.builder.ir import Access, Value
 from sim.builder.trace import Tracer
-from sim.builder.types import BOOL, I32, I64, U32, Type, register_type, storage_type
+from sim.builder.types import BOOL, E4M3, E5M2, I32, I64, U32, Type, register_type, storage_type
 from sim.builder.values import Scalar, lift, stored
 from sim.isa import Space
+
+
+class Shape(Sequence[Any]):
+    """The extents of a kernel's array: numbers where they are constants, else values."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.ndim
+
+    def __getitem__(self, d: Any) -> Any:
+        array = self._array
+        extent = array.extents[d]
+        if isinstance(extent, tuple):
+            return tuple(self[k] for k in range(len(self))[d])
+        if extent is None:
+            raise array.tracer.error(f"{array.name}.shape[0] is not known inside a kernel; pass it as an argument")
+        return extent.attr if extent.is_const else Scalar(array.tracer, extent)
 
 
 class Array:
@@ -47,14 +70,9 @@ class Array:
         return self.storage
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> Shape:
         """Extents; of an argument only extents 1, 2, ... are known to the kernel."""
-        known = []
-        for extent in self.extents:
-            if extent is None:
-                raise self.tracer.error(f"{self.name}.shape[0] is not known inside a kernel; pass it as an argument")
-            known.append(extent.attr if extent.is_const else Scalar(self.tracer, extent))
-        return tuple(known)
+        return Shape(self)
 
     def __len__(self) -> int:
         raise self.tracer.error(f"len({self.name}) is not known inside a kernel; pass it as an argument")
@@ -152,10 +170,52 @@ class Array:
         assert total is not None
         return total
 
+    def start(self, index: Any) -> Value:
+        """The first element of a part, as NumPy's `x[i]` is one of a matrix: dimensions without an index begin at 0."""
+        parts = index if isinstance(index, tuple) else (index,)
+        return self.flat((*parts, *(0,) * (self.ndim - len(parts))))
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of a shared array whose extents are known."""
+        if any(e is None or not e.is_const for e in self.extents):
+            return None
+        return math.prod(e.attr for e in self.extents if e is not None) * self.storage.bytes
+
+    def shared_address(self, index: Value) -> Value:
+        """The address of an element in shared memory, as int32."""
+        t = self.tracer
+        base = t.add(t.leaf("shared_base", I32), t.i32(self.base_bytes))
+        return t.add(base, t.mul(t.cast(index, I32), t.i32(self.storage.bytes)))
+
+    def units(self, index: Value, size: int) -> Value:
+        """An element's distance from the array's start in units of `size` bytes, which divide it."""
+        t = self.tracer
+        exact = self._exact_units(index, size)
+        if exact is not None:
+            return exact
+        return t.emit("shr", I32, (t.mul(t.cast(index, I32), t.i32(self.storage.bytes)), t.i32(size.bit_length() - 1)))
+
+    def _exact_units(self, index: Value, size: int) -> Value | None:
+        """The same without a shift, where the parts of the index are multiples of a unit by themselves."""
+        t = self.tracer
+        if index.is_const:
+            units, rest = divmod(index.attr * self.storage.bytes, size)
+            return None if rest else t.i32(units)
+        if index.op == "mul" and index.args[1].is_const:
+            units, rest = divmod(index.args[1].attr * self.storage.bytes, size)
+            return None if rest else t.mul(t.cast(index.args[0], I32), t.i32(units))
+        if index.op == "add":
+            parts = [self._exact_units(a, size) for a in index.args]
+            if parts[0] is not None and parts[1] is not None:
+                return t.add(parts[0], parts[1])
+        return None
+
     def _access(self, width: int, **more: Any) -> Access:
         return Access(self.space, self.base, self.base_bytes, self.storage, width, array=self.name, **more)
 
     def _load(self, index: Value, width: int) -> list[Value]:
+        self._check_element()
         t, kind = self.tracer, register_type(self.storage)
         if width == 1:
             if self.storage is BOOL:
@@ -196,7 +256,14 @@ class Array:
         left = t.emit("shl", I32, (t.bitcast(word, I32), t.i32(32 - storage.bits - shift)))
         return t.emit("shr", I32, (left, t.i32(32 - storage.bits)))
 
+    def _check_element(self) -> None:
+        if self.storage in (E4M3, E5M2):
+            raise self.tracer.error(
+                f"{self.storage} elements are for tensor cores only; .view(np.uint8) reads and writes their bits"
+            )
+
     def _store(self, index: Value, values: tuple[Any, ...]) -> None:
+        self._check_element()
         t, kind = self.tracer, register_type(self.storage)
         typed = tuple(stored(t, t.cast(lift(t, v, kind), kind)) for v in values)
         if len(typed) > 1 and self.storage.bits < 32:

@@ -79,7 +79,8 @@ def coalesce(code: Code) -> None:
         kept = []
         for m in block.code:
             m.dst, m.a, m.b, m.c = renamed(m.dst), renamed(m.a), renamed(m.b), renamed(m.c)  # type: ignore[assignment]
-            if (m.copy and m.dst == m.a) or m.op is Op.NOP and not m.text:
+            m.keeps = tuple(renamed(lane) for lane in m.keeps)  # type: ignore[misc]
+            if (m.copy and m.dst == m.a) or m.op is Op.NOP and not m.text and not m.phantom:
                 continue
             kept.append(m)
         block.code = kept

@@ -9,6 +9,7 @@ is the end of an outer such part, or of the kernel.
 from __future__ import annotations
 
 from sim.builder import (
+    select_async,
     select_choice,
     select_convert,
     select_float,
@@ -29,7 +30,16 @@ from sim.builder.tails import flatten_tails, is_exit
 from sim.isa import CONVERGENCE_BARRIERS, Op, TimingClass
 
 #: Imported for the handlers that they register.
-HANDLER_FILES = (select_choice, select_convert, select_float, select_integer, select_logic, select_memory, select_wide)
+HANDLER_FILES = (
+    select_async,
+    select_choice,
+    select_convert,
+    select_float,
+    select_integer,
+    select_logic,
+    select_memory,
+    select_wide,
+)
 
 
 def select_code(graph: Graph) -> Code:
@@ -67,6 +77,7 @@ def _rename(s: Selector) -> None:
         for block in s.blocks:
             for m in block.code:
                 m.a, m.b, m.c, m.dst = renamed(m.a), renamed(m.b), renamed(m.c), renamed(m.dst)  # type: ignore[assignment]
+                m.keeps = tuple(renamed(lane) for lane in m.keeps)  # type: ignore[misc]
 
 
 def link(code: Code) -> None:

@@ -7,13 +7,12 @@ from typing import Any
 
 from sim.builder.allocate import Allocation
 from sim.builder.ir import Graph
+from sim.builder.limits import MAX_REGISTERS, RESERVED_REGISTERS
 from sim.builder.machine import Code, Guard, Lane, Machine, VReg
 from sim.isa import PT, Space
-from sim.program import Instruction, Param, Program, Reg, UReg
+from sim.program import Instruction, Param, Program, Reg, UReg, predicate_name
 
-RESERVED_REGISTERS = 2  #: that the compiler reports beyond those in its code, cc 9.0
 MIN_REGISTERS = 16  #: the least that it reports, cc 9.0
-_MAX_REGISTERS = 255
 
 
 def emit(
@@ -22,7 +21,9 @@ def emit(
     """The program of allocated code."""
     for block in code.blocks:
         block.code = [
-            m for m in block.code if not (m.copy and _operand(m.a, numbers.number) == _operand(m.dst, numbers.number))
+            m
+            for m in block.code
+            if not (m.phantom or m.copy and _operand(m.a, numbers.number) == _operand(m.dst, numbers.number))
         ]
     starts, total = {}, 0
     for block in code.blocks:
@@ -33,7 +34,8 @@ def emit(
     return Program(
         name=graph.name,
         instructions=instructions,
-        registers=min(max(used, MIN_REGISTERS), _MAX_REGISTERS),
+        registers=min(max(used, MIN_REGISTERS), MAX_REGISTERS),
+        registers_at_launch=graph.registers,
         uniform_registers=numbers.uniform,
         shared_static_bytes=graph.shared_bytes,
         local_bytes=numbers.local_bytes,
@@ -71,6 +73,9 @@ def _instruction(m: Machine, number: dict[int, int], starts: dict[int, int]) -> 
     a, b, c = (_operand(o, number) for o in (m.a, m.b, m.c))
     pd, pe = _result(m.pd, number), _result(m.pe, number)
     pa, pb, guard = (_source(p, number) for p in (m.pa, m.pb, m.guard))
+    if "{" in operands:
+        condition = ("!" if pa & 16 else "") + predicate_name(pa & 15)
+        operands = operands.format(dst=dst, a=a, b=b, c=c, pd=predicate_name(pd), pa=condition)
     return Instruction(
         op=m.op, cls=m.cls, text=m.text, dst=dst, nd=m.nd, a=a, b=b, c=c, na=m.na, nb=m.nb, nc=m.nc, smod=m.smod,
         pd=pd, pe=pe, pa=pa, pb=pb, x=int(m.x), y=int(m.y), space=m.space, width=m.width, guard=guard,

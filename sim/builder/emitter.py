@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from sim.builder import fold
-from sim.builder.ir import EFFECTS, Access, Graph, If, Loop, Region, Value
+from sim.builder.ir import EFFECTS, ORDERING, Access, Graph, If, Loop, Region, Value
 from sim.builder.types import BOOL, F32, F64, I32, Type, int_range, round_float, wrap
 from sim.isa import Space, SpecialRegister
 
@@ -77,8 +77,12 @@ class Emitter:
         simpler = fold.fold(self, op, type_, args, attr)
         if simpler is not None:
             return simpler
+        if op == "load":
+            return self._load(type_, args, attr)
+        if op == "take":  # of sums that never change: what does is another value
+            return self._once((op, type_, *map(id, args), attr), op, type_, args, attr)
         if op in EFFECTS:
-            return self._load(type_, args, attr) if op == "load" else self._append(self.region, op, type_, args, attr)
+            return self._append(self.region, op, type_, args, attr)
         region = self._home(args) if self.hoist and type_ is not BOOL else self.region
         key = (op, type_, *map(id, args), attr)
         found = self._find(region, key)
@@ -95,17 +99,22 @@ class Emitter:
             region.items.append(value)
         if op in ("store", "atomic", "ldgsts", "wait"):
             self.touch(Space.SHARED if op in ("ldgsts", "wait") else attr.space)
-        elif op in ("bar", "membar", "warpsync"):
+        elif op in ORDERING:
             for space in self.epochs:
                 self.touch(space)
         return value
 
     def _load(self, type_: Type, args: tuple[Value, ...], access: Access) -> Value:
         key = ("load", self.epochs[access.space], type_, *map(id, args), access)
+        found = self._once(key, "load", type_, args, access)
+        found.nonneg = found.nonneg or access.storage.kind == "u" and access.storage.bits < 32
+        return found
+
+    def _once(self, key: Any, op: str, type_: Type, args: tuple[Value, ...], attr: Any) -> Value:
+        """The value that has this key, made here if it is not known."""
         found = self._find(self.region, key)
         if found is None:
-            found = self.region.known[key] = self._append(self.region, "load", type_, args, access)
-            found.nonneg = access.storage.kind == "u" and access.storage.bits < 32
+            found = self.region.known[key] = self._append(self.region, op, type_, args, attr)
         return found
 
     @staticmethod

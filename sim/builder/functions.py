@@ -56,8 +56,10 @@ def exp(t: Tracer, x: Value, fast: bool = False) -> Value:
     return t.mul(mufu(t, MufuFunction.EX2, rest), power)
 
 
-def exp2(t: Tracer, x: Value) -> Value:
-    """2**x by the special-function unit, with small results kept from flushing to zero."""
+def exp2(t: Tracer, x: Value, fast: bool = False) -> Value:
+    """2**x by the special-function unit, with small results kept from flushing to zero unless `fast`."""
+    if fast:
+        return mufu(t, MufuFunction.EX2, x)
     small = t.compare("lt", x, t.f32(-126.0))
     y = mufu(t, MufuFunction.EX2, _when(t, small, t.mul(x, t.f32(0.5)), x))
     return _when(t, small, t.mul(y, y), y)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.builder.ir import KEPT, If, Region, Value
+from sim.builder.ir import ASYNCHRONOUS, KEPT, If, Region, Value
 from sim.builder.machine import Guard, Lane
 from sim.builder.moves import put_copies
 from sim.builder.select import Selector, is_alias
 from sim.builder.tails import is_exit
 
 GUARD_LIMIT = 8  #: instructions of a way that is guarded instead of branched around
-_UNGUARDED = frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote", "mma", "ldsm", "clock"))
+_UNGUARDED = (ASYNCHRONOUS - {"mbarrier"}) | frozenset(
+    "bar warpsync membar wait commit shfl vote mma ldsm clock elect uniform sums take put".split()
+)
 Walk = Callable[[Selector, Region], None]
 
 

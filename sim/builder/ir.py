@@ -22,6 +22,15 @@ Operations (`Value.op`), arguments and `attr`:
     fragment (words) a vector of them                       mul's attr: a rounding, for a product that stays by itself
     load store atomic ldsm ldgsts shfl vote mma             attr: a record of this file
     commit wait bar warpsync membar end clock               effects without memory operands (end: the thread ends)
+    uniform                   the first active lane's value, in a uniform register
+
+Of Hopper's asynchronous units:
+
+    mbarrier tma bulk wgmma   attr: a record of this file
+    sums                      accumulators of wgmma; attr: True for zeros, else what they hold is undefined
+    take put (attr: word)     one word of accumulators, read and replaced, in its place among the products
+    fence_async wgmma_fence wgmma_commit wgmma_wait (attr: groups left) tma_commit elect
+    setmaxreg                 attr: registers
 """
 
 from __future__ import annotations
@@ -31,13 +40,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.builder.types import Type
-from sim.isa import AtomicOp, Space
+from sim.isa import AtomicOp, MbarrierOp, Space
 
-EFFECTS = frozenset(
+#: operations of asynchronous units that run even when nothing uses their result
+ASYNCHRONOUS = frozenset(
+    "mbarrier tma bulk tma_commit fence_async wgmma wgmma_fence wgmma_commit wgmma_wait setmaxreg".split()
+)
+EFFECTS = ASYNCHRONOUS | frozenset(
     "store atomic ldsm ldgsts commit wait bar warpsync membar end shfl vote mma clock load estimate".split()
+    + "elect sums take put".split()
 )  #: operations that stay in their region, in order, and are never merged by value number
-KEPT = frozenset("store atomic ldgsts commit wait bar warpsync membar end clock".split())
+KEPT = ASYNCHRONOUS | frozenset("store atomic ldgsts commit wait bar warpsync membar end clock".split())
 #: operations that run even when nothing uses their result
+ORDERING = (ASYNCHRONOUS - {"wgmma"}) | frozenset(("bar", "membar", "warpsync"))
+#: operations after which loads may see what others wrote
 
 
 class Value:
@@ -155,6 +171,7 @@ class Access:
     array: str = ""
     operation: AtomicOp | None = None
     extra: Any = None  #: ldsm: (count, transposed); ldgsts: bytes
+    barrier: MbarrierOp | None = None  #: of an mbarrier
 
     @property
     def bytes(self) -> int:
@@ -170,6 +187,56 @@ class MmaAttr:
     c: Type
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierAttr:
+    """A barrier of the block. Without a `number` the first argument is it; `threads` 0: all of the block."""
+
+    arrives: bool  #: and does not wait
+    number: int | None
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAttr:
+    """A copy by TMA: arguments are shared address, mbarrier (of a load), coordinates from the innermost.
+
+    A run of bytes (`rank` 0) has its place in global memory first (`access`; lowered: an address), and the number of
+    its 16-byte units last.
+    """
+
+    kind: str  #: load, store, prefetch
+    rank: int
+    map_address: int = 0
+    access: Access | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What is known of the descriptor of a matrix in shared memory; the rest of its low word is an argument."""
+
+    units: int  #: 16-byte units from the matrix's start
+    high: int  #: the high word
+    mn_major: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaAttr:
+    """A warpgroup's product of 64 rows and `columns`.
+
+    Arguments: sums; low word of A's descriptor, or its four registers; low word of B's; a condition to add, if `add`
+    is None.
+    """
+
+    columns: int
+    a: Type
+    b: Type
+    sum: Type
+    a_descriptor: Descriptor | None
+    b_descriptor: Descriptor
+    add: bool | None
+    commit: bool = False
+
+
 @dataclass
 class Graph:
     """A traced kernel."""
@@ -177,6 +244,7 @@ class Graph:
     name: str
     root: Region
     shared_bytes: int = 0  #: static
+    registers: int = 0  #: a thread, that a launch gives; 0: what the code needs
     count: int = 0
     lines: list[Any] = field(default_factory=list)
 

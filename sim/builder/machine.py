@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sim.isa import Op, Space, TimingClass
-from sim.program import Const, Imm, Reg, UReg
+from sim.program import Const, Imm, Reg, SourceLine, UReg
 
 ZERO = Reg(255)
 
@@ -82,6 +82,8 @@ class Machine:
     merge: bool = False  #: a guarded write that keeps the other threads' old value
     copy: bool = False  #: moves one register to another; goes away when both get the same number
     pinned: bool = False  #: stays first in its block
+    keeps: tuple[Lane, ...] = ()  #: registers that must stay until here: products on their way may still read them
+    phantom: bool = False  #: no instruction: from here on, what its destination held before is not needed
 
     def reads(self) -> Iterator[tuple[VReg, int, int]]:
         """(register, first word, words) of each register source."""
@@ -93,6 +95,8 @@ class Machine:
             yield self.c.reg, self.c.word, self.nc
         if self.merge and self.dst is not None:
             yield self.dst.reg, self.dst.word, self.nd
+        for lane in self.keeps:
+            yield lane.reg, lane.word, 1
 
     def predicate_reads(self) -> Iterator[VReg]:
         """Predicates that are sources."""
@@ -126,6 +130,8 @@ class Code:
 
     blocks: list[Block]
     registers: list[VReg]
+    lines: Sequence[SourceLine] = ()  #: that instructions' lines number
+    registers_at_launch: int = 0  #: a thread; 0: what the code needs
 
     def new(self, kind: str, width: int = 1) -> VReg:
         reg = VReg(len(self.registers), kind, width)

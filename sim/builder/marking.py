@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.builder.ir import KEPT, Graph, If, Loop, Region, Value
 
-_DIVERGENT_SOURCES = frozenset(("atomic", "ldsm", "clock", "mma"))
+_DIVERGENT_SOURCES = frozenset("atomic ldsm clock mma elect sums take put wgmma".split())
 _VARYING_REGISTERS = frozenset(("TID_X", "TID_Y", "TID_Z", "LANEID", "EQMASK", "LTMASK", "LEMASK", "GTMASK", "GEMASK"))
 
 
@@ -101,7 +101,7 @@ def _is_uniform(value: Value) -> bool:
 def _value_is_uniform(value: Value) -> bool:
     if value.op in _DIVERGENT_SOURCES:
         return False
-    if value.op == "vote":
+    if value.op in ("vote", "uniform"):
         return True
     if value.op == "shfl":
         return value.attr == 0 and _is_uniform(value.args[1]) and value.args[2].attr == 31

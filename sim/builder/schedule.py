@@ -33,13 +33,20 @@ _LATENCY = {
 }  # fmt: skip
 #: Rough cycles from issue to result, for ordering only; profiles hold the real ones.
 _GLOBAL_LATENCY, _SHARED_LATENCY = 400, 28
-_FENCES = frozenset((Op.BAR, Op.WARPSYNC, Op.MEMBAR, Op.DEPBAR, Op.LDGDEPBAR, Op.BSYNC))
+_FENCES = frozenset(
+    (Op.BAR, Op.WARPSYNC, Op.MEMBAR, Op.DEPBAR, Op.LDGDEPBAR, Op.BSYNC, Op.MBARRIER, Op.TMA, Op.TMA_COMMIT)
+    + (Op.WARPGROUP_ARRIVE, Op.WARPGROUP_COMMIT, Op.WARPGROUP_DEPBAR, Op.SETMAXREG)
+)
+_ORDERED = frozenset((Op.VOTE, Op.SHFL, Op.ELECT, Op.HGMMA))  #: stay between fences, though no memory instructions
+_COLUMNS = 63  # of HGMMA's X: columns / 8, of which each takes four cycles
 _FIRST = 1 << 30  # the priority of what is pinned
 _CHEAP = frozenset((_T.ALU, _T.SETP, _T.IMAD, _T.UNIFORM, _T.MOV))
 _LAST = frozenset((Op.BRA, Op.EXIT, Op.BSSY))
 
 
 def _latency(m: Machine) -> int:
+    if m.op is Op.HGMMA:
+        return 4 * (m.x & _COLUMNS)
     if m.cls is TimingClass.LOAD_STORE:
         return _SHARED_LATENCY if m.space is Space.SHARED else _GLOBAL_LATENCY
     return _LATENCY.get(m.cls, 4)
@@ -48,14 +55,29 @@ def _latency(m: Machine) -> int:
 def schedule(code: Code, budget: int = REGISTER_BUDGET) -> None:
     """Reorder the instructions of every block, within `budget` registers where the given order needs no more."""
     ranges = Ranges(code)
+    products = _words_of_products(code, ranges)
     for block in code.blocks:
         if len(block.code) > 2:
-            _Scheduler(block, ranges, ranges.live_out[block.number], budget).run()
+            _Scheduler(block, ranges, ranges.live_out[block.number], budget, products).run()
+
+
+def _words_of_products(code: Code, ranges: Ranges) -> set[int]:
+    """Words that products of warpgroups write and read, some time after they are issued."""
+    found: set[int] = set()
+    for block in code.blocks:
+        for m in block.code:
+            if m.op is Op.HGMMA:
+                for operand, count in ((m.dst, m.nd), (m.a, m.na)):
+                    if isinstance(operand, Lane) and operand.reg.kind == "R":
+                        first = ranges.base[operand.reg.id] + operand.word
+                        found.update(range(first, first + count))
+    return found
 
 
 class _Scheduler:
-    def __init__(self, block: Block, ranges: Ranges, live_out: int, budget: int) -> None:
+    def __init__(self, block: Block, ranges: Ranges, live_out: int, budget: int, products: set[int]) -> None:
         self.budget = budget
+        self.products = products
         self.block = block
         self.code = block.code
         self.ranges = ranges
@@ -95,23 +117,23 @@ class _Scheduler:
                 first = base[m.dst.reg.id] + m.dst.word
                 writes.extend(range(first, first + m.nd))
             sets = [base[p.id] for p in m.predicate_writes()]
+            for first in {defined[w] for w in (*reads, *tests) if w in defined}:
+                self._edge(first, k, _latency(self.code[first]))
             for w in (*reads, *tests):
-                if w in defined:
-                    self._edge(defined[w], k, _latency(self.code[defined[w]]))
                 readers.setdefault(w, []).append(k)
             self.address.append(None)
             if m.op in (Op.LD, Op.ST) and isinstance(m.a, Lane):
                 first = base[m.a.reg.id] + m.a.word
                 self.address[k] = (first, *(defined.get(w, -1) for w in range(first, first + m.na)))
+            earlier = {defined[w] for w in (*writes, *sets) if w in defined}
             for w in (*writes, *sets):
-                for reader in readers.pop(w, ()):
-                    self._edge(reader, k, 1)
-                if w in defined:
-                    self._edge(defined[w], k, 1)
+                earlier.update(readers.pop(w, ()))
                 defined[w] = k
+            for first in earlier:
+                self._edge(first, k, 1)
             self.reads.append(reads)
             self.writes.append(writes)
-            memory.add(k, m)
+            memory.add(k, m, not self.products.isdisjoint((*reads, *writes)))
 
     def _priorities(self) -> list[int]:
         priority = [0] * len(self.code)
@@ -193,13 +215,13 @@ class _Scheduler:
             startable = sorted(entry for entry in ready if not pressure.blocks(entry[1]))
         if startable:
             best = startable[0][1]
-            if pressure.now + pressure.growth(best) <= budget or pressure.growth(best) <= 0:
+            if pressure.now + pressure.cost(best) <= budget or pressure.cost(best) <= 0:
                 _take(ready, best)
                 return best
         elif soon and pressure.now < budget:
             return None
-        options = [(pressure.growth(k), at, k) for at, (_, k) in enumerate(startable) if not pressure.blocks(k)]
-        later = [(time, k) for time, k in soon if k < end and pressure.growth(k) <= 0 and not pressure.blocks(k)]
+        options = [(pressure.cost(k), at, k) for at, (_, k) in enumerate(startable) if not pressure.blocks(k)]
+        later = [(time, k) for time, k in soon if k < end and pressure.cost(k) <= 0 and not pressure.blocks(k)]
         frees = min((g for g, _, _ in options), default=1)
         if frees > 0 and later:
             _, k = min(later)
@@ -233,6 +255,7 @@ class _Pressure:
 
     def __init__(self, owner: _Scheduler) -> None:
         registers = owner.ranges.registers
+        self.makes_sums = [m.op is Op.HGMMA or m.phantom for m in owner.code]
         current: dict[int, int] = {}  # word -> version
         self.reads: list[list[int]] = []
         self.writes: list[list[int]] = []
@@ -309,6 +332,10 @@ class _Pressure:
             change -= self.uses[v] == 1
         return change
 
+    def cost(self, k: int) -> int:
+        """The same, of what can be put off; sums are there to be made."""
+        return min(self.growth(k), 0) if self.makes_sums[k] else self.growth(k)
+
     def issue(self, k: int) -> None:
         self.now += self.growth(k)
         for v in self.reads[k]:
@@ -329,8 +356,10 @@ class _MemoryOrder:
         self.loads: dict[Space, list[int]] = {Space.GLOBAL: [], Space.SHARED: [], Space.LOCAL: []}
         self.since: list[int] = []  # instructions since the last fence that a fence must follow
         self.fence = -1
+        self.product = -1  # the last product of a warpgroup
 
-    def add(self, k: int, m: Machine) -> None:
+    def add(self, k: int, m: Machine, of_products: bool) -> None:
+        """`of_products`: it touches what products read or write, and so stays between the fences around it."""
         owner = self.owner
         if m.op in _LAST:
             for j in range(k):
@@ -341,7 +370,7 @@ class _MemoryOrder:
             if m.op is Op.EXIT:  # a guarded one may stand inside a block
                 self._set_fence(k)
             return
-        if m.op in _FENCES:
+        if m.op in _FENCES or (m.op is Op.NOP and not m.phantom):
             everything = m.op is Op.BSYNC
             for j in range(k) if everything else self.since:
                 owner._edge(j, k, 1)
@@ -351,7 +380,8 @@ class _MemoryOrder:
             return
         if self.fence >= 0 and owner.code[self.fence].op is Op.BSYNC:
             owner._edge(self.fence, k, 1)
-        if m.cls is not TimingClass.LOAD_STORE and m.op is not Op.VOTE and m.op is not Op.SHFL and m.text != "CS2R.32":
+        ordered = m.op in _ORDERED or m.text == "CS2R.32" or of_products
+        if m.cls is not TimingClass.LOAD_STORE and not ordered:
             return
         if self.fence >= 0:
             owner._edge(self.fence, k, 1)
@@ -359,6 +389,11 @@ class _MemoryOrder:
         if m.op is Op.LDGSTS:
             self._access(k, Space.SHARED, True)
             self._access(k, Space.GLOBAL, False)
+        elif m.op is Op.HGMMA:
+            self._access(k, Space.SHARED, False)
+            if self.product >= 0:
+                owner._edge(self.product, k, 1)
+            self.product = k
         elif m.cls is TimingClass.LOAD_STORE:
             self._access(k, m.space, m.op not in (Op.LD, Op.LDSM))
 

@@ -59,12 +59,40 @@ class Leaf:
     made: list[Machine] = field(default_factory=list)
 
 
+class Waits:
+    """Waits for products of warpgroups in the block at hand, nearest last: for whom registers are kept until them."""
+
+    def __init__(self) -> None:
+        self._block: Block | None = None
+        self._waits: list[list[Any]] = []  # instruction, groups that must come between to make it surely wait for them
+
+    def _of(self, block: Block) -> list[list[Any]]:
+        if block is not self._block:
+            self._block, self._waits = block, []
+        return self._waits
+
+    def add(self, block: Block, wait: Machine, groups_left: int) -> None:
+        self._of(block).append([wait, groups_left + 1])
+
+    def commit(self, block: Block) -> None:
+        """A group ends here."""
+        for entry in self._of(block):
+            entry[1] -= 1
+
+    def keep(self, block: Block, lane: Lane, words: int) -> None:
+        """Keep registers until the first wait after which a product that is put now has read them."""
+        for wait, groups in reversed(self._of(block)):
+            if groups <= 0:
+                wait.keeps += tuple(Lane(lane.reg, lane.word + k) for k in range(words))
+                return
+
+
 class Selector:
     """Makes machine code of a graph. Instructions are put in reverse order until `finish`."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.code = Code([], [])
+        self.code = Code([], [], graph.lines, graph.registers)
         self.marking = Marking(graph)
         self.uses = self.marking.uses
         self.lanes: dict[int, Lane] = {}  # value number -> register
@@ -77,6 +105,8 @@ class Selector:
         self.preset: set[int] = set()  # carries that start in place, before the branch around their loop
         self.restores: list[tuple[Value, Lane | None]] = []
         self.joined: dict[Any, Lane] = {}  # (If, vector) -> where the joins of its parts lie
+        self.waits = Waits()
+        self.runs: dict[int, list[Lane]] = {}  # uniform registers for operands, by their number
         self.also: dict[int, VReg] = {}  # logical values whose "some bit is set" is wanted as a predicate
         self.block = self.new_block(0)
         self.guard: Guard | None = None
@@ -119,7 +149,8 @@ class Selector:
             return word_of(self.use(v.args[0]), v.attr * (v.type.registers if v.op == "part" else 1))
         lane = self.lanes.get(v.id)
         if lane is None:
-            lane = self.lanes[v.id] = self._part_of_joined(v) or self.register(width_of(v))
+            kind = "U" if v.op == "uniform" else "R"
+            lane = self.lanes[v.id] = self._part_of_joined(v) or self.register(width_of(v), kind)
         return lane
 
     def _part_of_joined(self, v: Value) -> Lane | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.builder.instructions import alu, word_of
-from sim.builder.ir import Access, MmaAttr, Value
+from sim.builder.ir import Access, BarrierAttr, MmaAttr, Value
 from sim.builder.machine import ZERO, Lane, Machine
 from sim.builder.select import Selector, handles, is_zero
 from sim.builder.types import BF16, F16, F32, F64, I32, I64, U32, U64, register_type
@@ -64,7 +64,7 @@ def _store(s: Selector, v: Value, dst: Any) -> None:
     words = max(1, access.bytes // 4)
     m.b, m.nb = gather(s, list(v.args[1:]), words)
     s.put(m)
-    _flush_moves(s)
+    flush_moves(s)
 
 
 def gather(s: Selector, values: list[Value], words: int) -> tuple[Any, int]:
@@ -107,7 +107,7 @@ def _run_of_parts(s: Selector, values: list[Value], words: int) -> Lane | None:
     return None
 
 
-def _flush_moves(s: Selector) -> None:
+def flush_moves(s: Selector) -> None:
     """Put the moves that `gather` kept back, before the instruction that wanted them."""
     kept, s.kept = s.kept, []
     for lane, v in reversed(kept):
@@ -219,7 +219,7 @@ def _mma(s: Selector, v: Value, dst: Lane) -> None:
     m.b, m.nb = gather(s, list(v.args[a : a + b]), b)
     m.c, m.nc = gather(s, list(v.args[a + b :]), 4)
     s.put(m)
-    _flush_moves(s)
+    flush_moves(s)
 
 
 # --- warp
@@ -251,7 +251,15 @@ def _clock(s: Selector, v: Value, dst: Lane | None) -> None:
 # --- barriers
 @handles("bar")
 def _barrier(s: Selector, v: Value, dst: Any) -> None:
-    s.put(Machine(Op.BAR, TimingClass.BARRIER, "BAR.SYNC.DEFER_BLOCKING", x=0, y=v.attr))
+    attr: BarrierAttr = v.attr
+    m = Machine(Op.BAR, TimingClass.BARRIER, "BAR.ARV" if attr.arrives else "BAR.SYNC.DEFER_BLOCKING")
+    m.x, m.y, m.operands = int(attr.arrives), attr.number or 0, hex(attr.number or 0)
+    if attr.number is None:
+        m.a, m.na, m.operands = s.use(v.args[0]), 1, "{a}"
+    if attr.threads:
+        m.b, m.nb = Imm(attr.threads), 1
+        m.operands += ", {b}"
+    s.put(m)
 
 
 @handles("warpsync")

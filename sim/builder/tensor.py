@@ -8,11 +8,10 @@ from typing import Any
 from sim.builder.arrays import Array
 from sim.builder.ir import Access, MmaAttr, Value
 from sim.builder.trace import Tracer
-from sim.builder.types import BF16, F16, F32, U32, Type, storage_type
+from sim.builder.types import BF16, F16, F32, TF32, U32, Type, storage_type
 from sim.builder.values import Scalar, lift
 from sim.isa import Space
 
-TF32 = Type("tf32", "f", 32)
 #: shape -> operand types -> registers of a, b, c
 SHAPES: dict[str, dict[Type, tuple[int, int, int]]] = {
     "m16n8k16": {F16: (4, 2, 4), BF16: (4, 2, 4)},

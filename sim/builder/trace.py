@@ -296,7 +296,7 @@ class Tracer(Emitter):
         """A counted loop; yields its index once."""
         with self.loop() as node:
             index = self.carry(node, start)
-            index.nonneg = start.nonneg and step.op == "const" and step.attr > 0
+            index.nonneg = start.nonneg and step.nonneg
             node.counted = Counted(index, start, stop, step, unroll)
             yield index
             index.args = (start, index)

@@ -55,8 +55,10 @@ F16, BF16 = Type("float16", "f", 16), Type("bfloat16", "f", 16)
 F32, F64 = Type("float32", "f", 32), Type("float64", "f", 64)
 I8, U8 = Type("int8", "i", 8), Type("uint8", "u", 8)
 I16, U16 = Type("int16", "i", 16), Type("uint16", "u", 16)
+E4M3, E5M2 = Type("float8_e4m3fn", "f", 8), Type("float8_e5m2", "f", 8)  #: in memory only, for tensor cores
+TF32 = Type("tf32", "f", 32)  #: how tensor cores read float32
 
-_ALL = {t.name: t for t in (BOOL, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64)}
+_ALL = {t.name: t for t in (BOOL, I8, U8, I16, U16, I32, U32, I64, U64, E4M3, E5M2, F16, BF16, F32, F64)}
 _REGISTER = {I8: I32, U8: I32, I16: I32, U16: I32, BOOL: BOOL}
 _WORDS = {int: "int32", float: "float32", bool: "bool"}
 
@@ -89,13 +91,13 @@ def register_type(storage: Type) -> Type:
 
 @cache
 def numpy_dtype(t: Type) -> np.dtype:
-    """The NumPy dtype of a type; bfloat16's comes from `ml_dtypes`."""
-    if t is BF16:
+    """The NumPy dtype of a type; those of bfloat16 and float8 come from `ml_dtypes`."""
+    if t in (BF16, E4M3, E5M2):
         try:
             import ml_dtypes
         except ImportError as error:
-            raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from error
-        return np.dtype(ml_dtypes.bfloat16)
+            raise TypeError(f"{t} arrays need the package ml_dtypes: pip install ml_dtypes") from error
+        return np.dtype(getattr(ml_dtypes, t.name))
     return np.dtype(t.name)
 
 
@@ -108,6 +110,11 @@ def wrap(value: int, t: Type) -> int:
     """`value` modulo 2**bits, as `t` would hold it."""
     value &= (1 << t.bits) - 1
     return value - (1 << t.bits) if t.kind == "i" and value >> (t.bits - 1) else value
+
+
+def vector_type(element: Type, registers: int) -> Type:
+    """So many registers side by side, as one value: the sums of a warpgroup's product."""
+    return Type(f"{element} x {registers}", "v", 32 * registers)
 
 
 def round_float(value: float, t: Type) -> float:

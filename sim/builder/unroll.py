@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.builder.ir import If, Loop, Region, Value, walk
+from sim.builder.ir import ASYNCHRONOUS, If, Loop, Region, Value, walk
 from sim.builder.rebuild import Rebuilder, changing_carries
 from sim.builder.types import BOOL, I32, U32
 
@@ -21,7 +21,7 @@ PARTIAL_LIMIT = 280  #: and an unrolled body of a loop that stays
 RUNTIME_LIMIT = 200  #: and four copies of the body of a loop whose trip count is known at run time
 TIER_LIMIT = 30  #: four copies of a body below this size are made four times more
 _FREE = frozenset(("part", "cast", "bitcast", "pair", "fragment", "word", "neg", "pnot"))
-_BLOCKING = frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote"))
+_BLOCKING = ASYNCHRONOUS | frozenset(("bar", "warpsync", "membar", "wait", "commit", "shfl", "vote"))
 
 
 class LoopLowering(Rebuilder):

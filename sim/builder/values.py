@@ -331,6 +331,8 @@ def cast(t: Tracer, x: Any, dtype: Any) -> Scalar:
         storage = storage_type(dtype)
     except TypeError as error:
         raise t.error(str(error)) from None
+    if storage.is_float and storage.bits == 8:
+        raise t.error(f"conversion to {storage} is not available; tensor cores read it from memory")
     value = t.cast(lift(t, x), register_type(storage))
     if storage.is_int and storage.bits < 32:
         value = _narrow(t, value, storage)

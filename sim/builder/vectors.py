@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sim.builder.ir import Graph, If, Loop, Region, Value
+from sim.builder.ir import ASYNCHRONOUS, Graph, If, Loop, Region, Value
 from sim.builder.polynomial import power_of_two
 from sim.builder.types import register_type
 from sim.isa import Space
 
-_FENCES = frozenset(("store", "atomic", "ldgsts", "wait", "bar", "membar", "warpsync", "end", "shfl", "vote"))
+_FENCES = ASYNCHRONOUS | frozenset("store atomic ldgsts wait bar membar warpsync end shfl vote".split())
 
 
 def merge_region(graph: Graph, region: Region, alignment: dict[int, int]) -> None:

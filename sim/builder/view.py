@@ -6,6 +6,7 @@ kernel is traced, once; they return values that each thread has when it runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,11 +16,19 @@ import numpy as np
 from sim.builder import atomics, copies, functions, tensor, warp
 from sim.builder.arrays import Array
 from sim.builder.division import fast_divide, truncating
-from sim.builder.ir import Value
+from sim.builder.ir import BarrierAttr, Value
 from sim.builder.trace import Tracer
 from sim.builder.types import BOOL, F32, F64, I32, U32, Type, register_type, storage_type
 from sim.builder.values import Scalar, Var, cast, lift, pair, stored
+from sim.builder.view_async import AsynchronousView
 from sim.isa import Rounding, Space, SpecialRegister
+
+
+def _aligned(t: Tracer, offset: int, align: int) -> int:
+    """The next multiple of `align`, a power of two of at least 16 bytes."""
+    if not isinstance(align, int) or align < 16 or align & (align - 1):
+        raise t.error(f"align={align!r}: a power of two from 16")
+    return -(-offset // align) * align
 
 
 class Triple:
@@ -44,7 +53,7 @@ class Triple:
         return Scalar(self._tracer, self._values[2])
 
 
-class ThreadView:
+class ThreadView(AsynchronousView):
     """One thread, as the kernel sees it.
 
     Places: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` (each `.x .y .z`),
@@ -58,7 +67,7 @@ class ThreadView:
 
     def __init__(self, tracer: Tracer) -> None:
         self._t = tracer
-        self._shared_used = 0
+        self._dynamic_begins = False  # whether dynamic shared memory has its place
         t, s = tracer, SpecialRegister
         self.thread_idx = Triple(t, [t.special(r) for r in (s.TID_X, s.TID_Y, s.TID_Z)])
         self.block_idx = Triple(t, [t.special(r) for r in (s.CTAID_X, s.CTAID_Y, s.CTAID_Z)])
@@ -163,8 +172,11 @@ class ThreadView:
         """A Python list of `count` variables."""
         return [self.var(initial, dtype) for _ in range(count)]
 
-    def shared(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Array:
-        """A shared array of the block, of constant shape. Raises `BuildError` for a traced shape."""
+    def shared(self, shape: int | Sequence[int], dtype: Any = np.float32, align: int = 16) -> Array:
+        """A shared array of the block, of constant shape, at a multiple of `align` bytes.
+
+        Raises `BuildError` for a traced shape.
+        """
         t = self._t
         t.mark()
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
@@ -174,19 +186,28 @@ class ThreadView:
                 "use k.shared_dynamic for a size given at launch"
             )
         storage = self._storage(dtype)
-        count = 1
-        for d in dims:
-            count *= int(d)
-        offset = -(-self._shared_used // 16) * 16
-        self._shared_used = t.graph.shared_bytes = offset + count * storage.bytes
+        offset = self._place(math.prod(int(d) for d in dims) * storage.bytes, align)
         return Array(t, "shared array", Space.SHARED, storage, tuple(t.i32(int(d)) for d in dims), None, offset)
 
-    def shared_dynamic(self, dtype: Any = np.float32, offset_bytes: int = 0) -> Array:
-        """The launch's dynamic shared memory as a 1-D array, from `offset_bytes` on. Make static arrays before it."""
+    def shared_dynamic(self, dtype: Any = np.float32, offset_bytes: int = 0, align: int = 16) -> Array:
+        """The launch's dynamic shared memory as a 1-D array, from `offset_bytes` on. Make static arrays before it.
+
+        It begins at a multiple of `align` bytes: a launch that needs more than 16 gives `align` bytes more.
+        """
         t = self._t
         t.mark()
-        start = -(-self._shared_used // 16) * 16
+        self._dynamic_begins = True
+        start = _aligned(t, t.graph.shared_bytes, align)
         return Array(t, "dynamic shared array", Space.SHARED, self._storage(dtype), (None,), None, start + offset_bytes)
+
+    def _place(self, size: int, align: int) -> int:
+        """The byte at which a new static array of `size` bytes begins."""
+        t = self._t
+        if self._dynamic_begins:
+            raise t.error("static shared memory lies before dynamic: make this before k.shared_dynamic")
+        offset = _aligned(t, t.graph.shared_bytes, align)
+        t.graph.shared_bytes = offset + size
+        return offset
 
     def _storage(self, dtype: Any) -> Type:
         try:
@@ -201,7 +222,7 @@ class ThreadView:
     def syncthreads(self) -> None:
         """Wait for all threads of the block; shared and global writes before it are seen after it."""
         self._t.mark()
-        self._t.emit("bar", BOOL, (), 0)
+        self._t.emit("bar", BOOL, (), BarrierAttr(False, 0, 0))
 
     def syncwarp(self, mask: int = 0xFFFFFFFF) -> None:
         """Wait for the warp's threads in `mask`."""
@@ -370,9 +391,9 @@ class ThreadView:
         """e**x. `fast` is CUDA's `__expf`."""
         return self._call(functions.exp, x, fast)
 
-    def exp2(self, x: Any) -> Scalar:
-        """2**x."""
-        return self._call(functions.exp2, x)
+    def exp2(self, x: Any, fast: bool = False) -> Scalar:
+        """2**x. `fast` is the special-function unit's, where results below 2**-126 are zero."""
+        return self._call(functions.exp2, x, fast)
 
     def log(self, x: Any, fast: bool = False) -> Scalar:
         """Natural logarithm. `fast` is CUDA's `__logf`."""

@@ -47,10 +47,19 @@ from sim.core.layout import (
     SV_SENT,
     SV_STRONG,
     SV_STRONG_DONE,
+    SV_TMA_PACKETS,
+    SV_TMA_SENT,
     TICK,
+    TMA_RING,
+    TQ_BYTES,
+    TQ_KIND,
+    TQ_LINE,
+    TQ_SECTORS,
+    TQ_TIME,
 )
 from sim.core.lsu import settle
 from sim.core.sm import start_block
+from sim.core.tma import packet_answered
 from sim.isa import Col, Op
 
 COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
@@ -59,22 +68,39 @@ OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
 
 @bare
 def collect(st, q, t1):
-    """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many."""
+    """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many.
+
+    An SM's own and its TMA unit's go in order of time, its own first.
+    """
     total = 0
     for m in range(len(st)):
         a = st[m]
-        sent = a.sv[SV_SENT]
+        own, tma = a.sv[SV_SENT], a.sv[SV_TMA_SENT]
         n = 0
-        while sent + n < a.sv[SV_PACKETS] and n < q.time.shape[1]:
-            k = (sent + n) % RING
-            if a.rq[k, R_TIME] >= t1:
+        while n < q.time.shape[1]:
+            k, j = own % RING, tma % TMA_RING
+            time = a.rq[k, R_TIME] if own < a.sv[SV_PACKETS] else NEVER
+            further = a.tq[j, TQ_TIME] if tma < a.sv[SV_TMA_PACKETS] else NEVER
+            if min(time, further) >= t1:
                 break
-            q.time[m, n] = a.rq[k, R_TIME]
-            q.line[m, n] = a.rq[k, R_LINE]
-            q.sectors[m, n] = a.rq[k, R_SECTORS]
-            q.kind[m, n] = a.rq[k, R_KIND]
-            q.ops[m, n] = a.rq[k, R_OPS]
-            q.asked[m, n] = a.rq[k, R_BYTES]
+            if time <= further:
+                q.time[m, n] = time
+                q.line[m, n] = a.rq[k, R_LINE]
+                q.sectors[m, n] = a.rq[k, R_SECTORS]
+                q.kind[m, n] = a.rq[k, R_KIND]
+                q.ops[m, n] = a.rq[k, R_OPS]
+                q.asked[m, n] = a.rq[k, R_BYTES]
+                q.unit[m, n] = 0
+                own += 1
+            else:
+                q.time[m, n] = further
+                q.line[m, n] = a.tq[j, TQ_LINE]
+                q.sectors[m, n] = a.tq[j, TQ_SECTORS]
+                q.kind[m, n] = a.tq[j, TQ_KIND]
+                q.ops[m, n] = 0
+                q.asked[m, n] = a.tq[j, TQ_BYTES]
+                q.unit[m, n] = 1
+                tma += 1
             n += 1
         q.n[m] = n
         total += n
@@ -88,11 +114,18 @@ def deliver(st, s, q):
     for m in range(len(st)):
         n = q.n[m]
         if n:
-            sent = st[m].sv[SV_SENT]
+            a = st[m]
+            own, tma = a.sv[SV_SENT], a.sv[SV_TMA_SENT]
             for j in range(n):
-                st[m].rq[(sent + j) % RING, R_DONE] = q.done[m, j]
                 latest = max(latest, q.done[m, j])
-            settle(st[m], s, m, n)
+                if q.unit[m, j] == 0:
+                    a.rq[own % RING, R_DONE] = q.done[m, j]
+                    own += 1
+                else:
+                    packet_answered(a, s, m, tma, q.done[m, j])
+                    tma += 1
+            a.sv[SV_TMA_SENT] = tma
+            settle(a, s, m, own - a.sv[SV_SENT])
     return latest
 
 
@@ -201,4 +234,6 @@ def next_event(st, t1):
         soonest = min(soonest, st[m].sv[SV_NEXT])
         if st[m].sv[SV_PACKETS] > st[m].sv[SV_SENT]:
             soonest = min(soonest, st[m].rq[st[m].sv[SV_SENT] % RING, R_TIME])
+        if st[m].sv[SV_TMA_PACKETS] > st[m].sv[SV_TMA_SENT]:
+            soonest = min(soonest, st[m].tq[st[m].sv[SV_TMA_SENT] % TMA_RING, TQ_TIME])
     return max(soonest, t1)

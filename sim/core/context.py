@@ -25,7 +25,8 @@ class Ctx(IntEnum):
     NANOSECONDS = 12  # the global timer
     MEMORY = 13  # address of the compiled memory instructions, and of what they share with the rest of the core
     SHARED = 14
-    GROUP = 15  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
+    ASYNCHRONOUS = 15  # address of the compiled instructions of asynchronous units
+    GROUP = 16  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
 
 
 CTX_SIZE = Ctx.GROUP + GROUPS  #: elements of `ctx`

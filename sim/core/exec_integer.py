@@ -28,6 +28,7 @@ from sim.core.rows import (
     where,
 )
 from sim.isa import (
+    ADD_64,
     FLAG_SIGNED,
     FULL_MASK,
     SMOD_NEG_A,
@@ -64,7 +65,9 @@ def _wide_product(U, a, b, smod, flags):
 def integer_arithmetic(U, op, d, a, b, c, nc, smod, x, flags, pa, pb, mask):
     """IADD3, IMAD and its kin, LEA, LEA.HI. `pa` and `pb` are carries in; PD and PE carries out."""
     pd = pe = 0
-    if op == Op.IADD3:
+    if op == Op.IADD3 and x == ADD_64:
+        store_pair(U, d, pair(U, a) + pair(U, b) + pair(U, c), mask)
+    elif op == Op.IADD3:
         total = _addend(U, a, smod) + _addend(U, b, smod >> 1) + _addend(U, c, smod >> 2)
         total = total + u64(lanes(pa)) + u64(lanes(pb))
         store(U, d, u32(total), mask)

@@ -171,6 +171,26 @@ def store(code, pc, U, base, mask, addr, origin, memory):
 
 
 @jit
+def move_bytes(target, to, source, at, size):
+    """Copy `size` bytes, mostly 16."""
+    if size == 16:
+        move(target, to, source, at, 16)
+    else:
+        for k in range(size):
+            target[to + k] = source[at + k]
+
+
+@jit
+def clear_bytes(target, to, size):
+    """Zero `size` bytes, mostly 16."""
+    if size == 16:
+        clear(target, to, 16)
+    else:
+        for k in range(size):
+            target[to + k] = 0
+
+
+@jit
 def copy_async(mask, reading, width, addr, source, origin, memory, shared):
     """LDGSTS: `width` bytes a lane from `memory` at `source` to `shared` at `addr`.
 

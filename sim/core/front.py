@@ -23,6 +23,7 @@ from sim.core.layout import (
     C_REGISTER_ROWS,
     KIND_BITS,
     KIND_PIPE,
+    MAX_BOX_LINES,
     MAX_GROUPS,
     NEVER,
     R_BYTES,
@@ -45,12 +46,16 @@ from sim.core.layout import (
     SV_LAST_PACKET,
     SV_PACKETS,
     SV_SENT,
+    SV_TMA_PACKETS,
+    SV_TMA_SENT,
+    TMA_RING,
     W_FETCHED,
     W_GROUP,
     W_LINE,
     W_PC,
     W_REDIRECT,
     W_STALL,
+    W_WGMMA,
 )
 from sim.counters import Stall
 from sim.isa import Col, Op
@@ -61,9 +66,12 @@ IMC_MISS = int(Stall.IMC_MISS)
 WAIT = int(Stall.WAIT)
 LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
+GMMA, LG_THROTTLE = int(Stall.GMMA), int(Stall.LG_THROTTLE)
 COL_OP, COL_WAIT, COL_X, COL_D, COL_ND = int(Col.OP), int(Col.WAIT), int(Col.X), int(Col.D), int(Col.ND)
 COL_CLASS = int(Col.CLASS)
-OP_DEPBAR, OP_LD = int(Op.DEPBAR), int(Op.LD)
+OP_DEPBAR, OP_LD, OP_TMA = int(Op.DEPBAR), int(Op.LD), int(Op.TMA)
+POLLED = 64  #: cycles until a warp looks again whether the TMA unit has room
+OP_WARPGROUP_DEPBAR = int(Op.WARPGROUP_DEPBAR)
 
 
 @inner(inline="always")
@@ -177,6 +185,22 @@ def copies_waited(a, m, w, left, t):
     return until
 
 
+@inner(inline="always")
+def products_waited(a, m, w, left, t):
+    """When all but the `left` youngest committed groups of wgmma are complete."""
+    until = t
+    youngest = a.ws[w, W_WGMMA]
+    for g in range(max(0, youngest - MAX_GROUPS + 1), youngest - left):
+        until = max(until, a.wg[w, g % MAX_GROUPS])
+    return until
+
+
+@inner(inline="always")
+def has_room(a, sent):
+    """Whether a box of any size fits into the TMA unit's packets."""
+    return a.sv[SV_TMA_PACKETS] - sent <= TMA_RING - MAX_BOX_LINES
+
+
 @inner(forceinline=True)
 def waits(a, s, m, sub, w, t):
     """What a warp's next instruction waits for of its own: (cycle, stall reason); cycle <= t: nothing."""
@@ -200,7 +224,15 @@ def waits(a, s, m, sub, w, t):
         until, reason = barriers_waited(a, m, w, s.code[pc, COL_WAIT], t)
     else:
         until, reason = dependences(a, s, m, w, pc, t)
-    if until <= t and s.code[pc, COL_OP] == OP_DEPBAR:
-        until = copies_waited(a, m, w, s.code[pc, COL_X], t)
-        reason = LONG_SCOREBOARD
+    if until <= t:
+        op = s.code[pc, COL_OP]
+        if op == OP_DEPBAR:
+            until = copies_waited(a, m, w, s.code[pc, COL_X], t)
+            reason = LONG_SCOREBOARD
+        elif op == OP_WARPGROUP_DEPBAR:
+            until = products_waited(a, m, w, s.code[pc, COL_X], t)
+            reason = GMMA
+        elif op == OP_TMA and not has_room(a, a.sv[SV_TMA_SENT]):
+            until = t + POLLED
+            reason = LG_THROTTLE
     return until, reason

@@ -98,13 +98,13 @@ from sim.core.layout import (
     W_STATE,
     W_TRACE,
 )
-from sim.core.link import issue_memory
+from sim.core.link import issue_asynchronous, issue_memory
 from sim.core.memory_issue import fail, pass_shared_stage
 from sim.core.operands import predicate_mask, row_of, write_predicate
 from sim.core.record import note, record
 from sim.core.rows import prefetch
 from sim.counters import Inst, Sm, Stall, Track
-from sim.isa import FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
+from sim.isa import BRANCH_ANY, FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
 
 SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
 DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
@@ -129,6 +129,7 @@ OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC = int(Op.BRA), int(Op.EXIT), int(Op.BSSY), in
 OP_BREAK, OP_WARPSYNC, OP_YIELD, OP_BAR = int(Op.BREAK), int(Op.WARPSYNC), int(Op.YIELD), int(Op.BAR)
 OP_NANOSLEEP, OP_NOP, OP_S2R = int(Op.NANOSLEEP), int(Op.NOP), int(Op.S2R)
 OP_BRA_DIV, OP_CALL, OP_RET, OP_BRX = int(Op.BRA_DIV), int(Op.CALL), int(Op.RET), int(Op.BRX)
+OP_HGMMA = int(Op.HGMMA)  # the first of the asynchronous units
 OP_BMOV, OP_B2R, OP_BPT = int(Op.BMOV), int(Op.B2R), int(Op.BPT)
 BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR = 1, 2, 3, 4  # Col.X of BAR
 OP_LD, OP_MEMBAR, OP_LDGDEPBAR, OP_DEPBAR, OP_CCTL = (
@@ -477,6 +478,8 @@ def issue_control(a, s, m, sub, slot, w, pc, base, active, on, t):
     if op == OP_BRA:
         if s.code[pc, COL_PA] != PT:
             on &= predicate_mask(a.preds[w], s.code[pc, COL_PA])
+        if s.code[pc, COL_X] == BRANCH_ANY and on != 0:
+            on = active
         branch(a, s, m, w, pc, s.code[pc, COL_Y], active, on)
     elif op == OP_EXIT:
         if on != 0:
@@ -535,6 +538,9 @@ def replay_control(a, s, m, sub, slot, w, pc, active, on, t):
         check_barriers(a, s, m, b, t)
 
 
+MOST_AHEAD = 8  #: rows of an operand that are asked for ahead
+
+
 @inner(inline="always")
 def look_ahead(a, s, m, w, base, pc):
     """Ask the host's caches for what an instruction that the warp soon issues will touch."""
@@ -548,7 +554,7 @@ def look_ahead(a, s, m, w, base, pc):
     ):
         if first >= 0 and count > 0:
             prefetch(a.score, (w * READY_COLUMNS + first) * 2)
-            for r in range(base + first, base + first + count):
+            for r in range(base + first, base + first + min(count, MOST_AHEAD)):
                 prefetch(s.U[m], WARP_SIZE * r)
                 prefetch(s.U[m], WARP_SIZE * r + WARP_SIZE // 2)
 
@@ -589,9 +595,14 @@ def issue(a, s, m, sub, slot, w, t, t1):
     base = cfg[C_SHARED_ROWS] + w * cfg[C_ROWS]
     look_ahead(a, s, m, w, base, pc + 2)
     pipe = s.tc[cls, TC_PIPE]
-    if pipe != LSU:
+    if pipe != LSU and op != OP_HGMMA:
         take_pipe(a, s, m, sub, cls, t)
-    if op >= FIRST_CONTROL:
+    if op >= OP_HGMMA:
+        issue_asynchronous(a, s, m, sub, w, pc, base, on, t)
+        if a.er[ER_CODE] != 0:
+            return
+        ws[w, W_PC] = pc + 1
+    elif op >= FIRST_CONTROL:
         if not replay:
             issue_control(a, s, m, sub, slot, w, pc, base, active, on, t)
     elif op >= OP_LD and op <= OP_CCTL:

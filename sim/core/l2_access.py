@@ -170,13 +170,14 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     index = l2_set(line, cfg)
     row = near * cfg.slices * cfg.sets + index
     place = index // cfg.sets
-    ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
     number = flight_entry(line)
     entry = mem.flight[near, number]
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
     missing = asked & ~state
     hits = n - sector_count(missing)
+    # Absent sectors take their turn among the look-ups, and none of the data's time.
+    ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, hits) + cfg.slice_latency
     counts[READ] += n
     counts[READ_HIT] += hits
     counts[OTHER if kind == FETCH else TEX] += n

@@ -34,6 +34,7 @@ GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
 READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
 FOREIGN_SLOTS = 8  #: further slots of convergence barriers, for parts that join one whose slot others hold
+WGMMA_ROWS = 64  #: rows of terms of A: two for each of up to 32 k
 MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
 
 # --- per warp: ws[warps, W_COLUMNS]
@@ -54,8 +55,10 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
     W_GROUP,  # asynchronous copies: group being filled
     W_TRACE,  # replay: next record
     W_FETCHED,  # that line is with the warp here
-) = range(16)
-W_COLUMNS = 16
+    W_WGMMA,  # wgmma: group being filled
+    W_REGISTERS,  # registers a thread that setmaxnreg left it
+) = range(18)
+W_COLUMNS = 18
 W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2
 NOT_READY, DRAINING = -1, -2  #: `need` of a warp slot that still waits for something of its own; that drains
 
@@ -83,8 +86,9 @@ AG_LEFT, AG_TIME = range(2)
     B_X,
     B_Y,
     B_Z,
-) = range(9)
-B_COLUMNS = 9
+    B_POOL,  # registers a thread of a warp that setmaxnreg may still hand out
+) = range(10)
+B_COLUMNS = 10
 
 # --- barriers of a block slot: br[slots, 16, BR_COLUMNS]
 BR_ARRIVED, BR_LAST, BR_EXPECTED, BR_KIND, BR_VOTES, BR_RESULT = range(6)  # BR_EXPECTED: threads, 0 the block's
@@ -94,7 +98,9 @@ BR_COLUMNS = 6
 SC_NEXT, SC_LAST, SC_ADDRESS_FREE, SC_QUEUE, SC_RR = range(5)  # SC_QUEUE: instructions that entered the memory queue
 SC_PIPES = 5  # first of 11 pipe clocks, ticks
 SC_QUEUE_TIMES = 16  # first of 16 departure times of the memory queue
-SC_COLUMNS = 32
+SC_PRODUCTS = 32  # warpgroup products that issued
+SC_PRODUCT_TIMES = 33  # first of 8 times at which one of the latest leaves its queue
+SC_COLUMNS = 41
 
 # --- per SM: sv[SV_COLUMNS]
 (
@@ -114,10 +120,17 @@ SC_COLUMNS = 32
     SV_NEXT,  # earliest cycle at which anything can happen here
     SV_LAST_PACKET,
     SV_GROUP,  # which of the tables of counts it adds to: one for the SMs that a thread steps
+    SV_TMA_FREE,  # TMA unit, ticks
+    SV_TMA_PACKETS,  # packets that it made
+    SV_TMA_SENT,  # packets of them that the memory system has taken
+    SV_BANKS_FREE,  # banks of shared memory, which warpgroup products read beside the shared stage, ticks
+    SV_WAITERS,  # warps that wait for an mbarrier
+    SV_COMPLETIONS,  # completions that are to come
+    SV_COMPLETION,  # the first of them, NEVER if there is none
     SV_RECORD,  # what is recorded: RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES
     SV_INTERVALS,  # intervals recorded in this step
-) = range(18)
-SV_COLUMNS = 18
+) = range(25)
+SV_COLUMNS = 25
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -155,6 +168,23 @@ RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_NODES = 8192
 
+# --- TMA: transfers tr[MAX_TRANSFERS, TR_COLUMNS] and their packets tq[TMA_RING, TQ_COLUMNS]
+TR_LEFT, TR_TIME, TR_BARRIER, TR_BYTES, TR_WARP, TR_GROUP, TR_PC, TR_ISSUED = range(8)
+TR_COLUMNS = 8  # TR_BARRIER: offset in `s8`, -1 none
+MAX_TRANSFERS = 1024
+TQ_TIME, TQ_LINE, TQ_SECTORS, TQ_KIND, TQ_BYTES, TQ_TRANSFER = range(6)
+TQ_COLUMNS = 6
+TMA_RING = 8192
+MAX_BOX_LINES = 4096  #: of one instruction: twice what shared memory holds
+
+# --- mbarriers: warps that wait mw[MAX_WAITERS, MW_COLUMNS], and what will be completed cm[MAX_COMPLETIONS, CM_COLUMNS]
+MW_WARP, MW_BARRIER, MW_PARITY, MW_PC, MW_LANES = range(5)  # MW_BARRIER: offset in `s8`
+MW_COLUMNS = 5
+MAX_WAITERS = 256
+CM_TIME, CM_BARRIER, CM_BYTES, CM_ARRIVALS = range(4)
+CM_COLUMNS = 4
+MAX_COMPLETIONS = 2048
+
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
 G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME = range(6)
 G_COLUMNS = 6
@@ -181,7 +211,11 @@ ER_COLUMNS = 8
     ERROR_CONVERGENCE,
     ERROR_TRAP,
     ERROR_MIXED_SPACES,
-) = range(9)
+    ERROR_DESCRIPTOR,  # a tensor map or a matrix descriptor that describes nothing
+    ERROR_TENSOR_BOUNDS,  # a tensor map that points outside
+    ERROR_BARRIER,  # an mbarrier that was not initialised
+    ERROR_WARPGROUP,  # part of a warp at an instruction of whole warps
+) = range(13)
 
 # --- configuration: cfg[C_COLUMNS]
 (
@@ -249,8 +283,21 @@ ER_COLUMNS = 8
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
     C_CLOCK_KHZ,
     C_SHARED_WINDOW,  # offset in the shared window of a block's first byte
-) = range(64)
-C_COLUMNS = 64
+    C_WGMMA_COLUMNS,  # ticks that wgmma takes of the tensor pipe for eight columns of B
+    C_WGMMA_LEAST,  # ticks that wgmma takes of the tensor pipe at least
+    C_WGMMA_LATENCY,  # cycles from the end of its time there to its group's completion, one more for eight columns
+    C_WGMMA_QUEUE,  # products that a sub-core holds
+    C_WGMMA_BANDWIDTH,  # bytes of shared memory a cycle
+    C_MBARRIER_ARRIVE,  # cycles from the shared stage to the barrier's change
+    C_MBARRIER_WAIT,  # cycles from issue to the predicate of a wait that need not wait
+    C_MBARRIER_WAKE,  # cycles from the change to the predicate of one that waited
+    C_TMA_START,  # cycles from issue to the first packet
+    C_TMA_INSTRUCTION,  # ticks between instructions at least
+    C_TMA_LINE,  # ticks a packet
+    C_TMA_END,  # cycles from the last packet's return to the change of the mbarrier
+    C_REGISTERS,  # registers a thread that the launch gave
+) = range(77)
+C_COLUMNS = 77
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -305,6 +352,7 @@ class Requests(NamedTuple):
     ops: npt.NDArray[np.int64]
     asked: npt.NDArray[np.int64]
     done: npt.NDArray[np.int64]
+    unit: npt.NDArray[np.int64]  # 0: of the SM's ring; 1: of its TMA unit
 
 
 SM_RECORD = np.dtype(
@@ -325,6 +373,7 @@ SM_RECORD = np.dtype(
         ("score", np.int64, (MAX_WARPS, READY_COLUMNS, 2)),  # registers, predicates as operands, predicates as guards
         ("sb", np.int64, (MAX_WARPS, 6, SB_COLUMNS)),
         ("ag", np.int64, (MAX_WARPS, MAX_GROUPS, 2)),
+        ("wg", np.int64, (MAX_WARPS, MAX_GROUPS)),  # when a group of wgmma is complete
         ("bs", np.int64, (MAX_SLOTS, B_COLUMNS)),
         ("br", np.int64, (MAX_SLOTS, 16, BR_COLUMNS)),
         ("sc", np.int64, (MAX_SUBCORES, SC_COLUMNS)),
@@ -345,6 +394,11 @@ SM_RECORD = np.dtype(
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),
         ("scratch", np.int64, (8, 64)),  # addresses, lines, sectors, ...
+        ("terms", np.uint32, (WGMMA_ROWS, WARP_SIZE)),  # work space of `exec_wgmma`
+        ("tr", np.int64, (MAX_TRANSFERS, TR_COLUMNS)),
+        ("tq", np.int64, (TMA_RING, TQ_COLUMNS)),
+        ("mw", np.int64, (MAX_WAITERS, MW_COLUMNS)),
+        ("cm", np.int64, (MAX_COMPLETIONS, CM_COLUMNS)),
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
     ],
     align=True,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim._jit import COMPILED
-from sim.core import memory_issue
+from sim.core import async_issue, memory_issue
 from sim.core.context import Ctx
 from sim.isa import Op
 
@@ -19,6 +19,11 @@ from sim.isa import Op
 def needs_memory(ops: Iterable[int]) -> bool:
     """Whether a program of these opcodes has memory instructions."""
     return any(Op.LD <= op <= Op.CCTL for op in ops)
+
+
+def needs_asynchronous(ops: Iterable[int]) -> bool:
+    """Whether a program of these opcodes has instructions of asynchronous units."""
+    return any(op >= Op.HGMMA for op in ops)
 
 
 if COMPILED:
@@ -74,6 +79,16 @@ if COMPILED:
         """`memory_issue.issue_memory`, compiled on its own."""
         call_memory(a.ctx[Ctx.MEMORY], a, a.ctx[Ctx.SHARED], m, sub, w, pc, base, on, t)
 
+    @inner(inline="always")
+    def issue_asynchronous(a, s, m, sub, w, pc, base, on, t):
+        """`async_issue.issue_asynchronous`, compiled on its own."""
+        call_memory(a.ctx[Ctx.ASYNCHRONOUS], a, a.ctx[Ctx.SHARED], m, sub, w, pc, base, on, t)
+
+    @bare(no_cfunc_wrapper=True, no_cpython_wrapper=True, cached=True)
+    def asynchronous_instruction(a, shared, m, sub, w, pc, base, on, t):
+        """`async_issue.issue_asynchronous` of an SM's record and a pointer to `layout.Shared`."""
+        async_issue.issue_asynchronous(a, behind(shared), m, sub, w, pc, base, on, t)
+
     @bare(no_cfunc_wrapper=True, no_cpython_wrapper=True, cached=True)
     def memory_instruction(a, shared, m, sub, w, pc, base, on, t):
         """`memory_issue.issue_memory` of an SM's record and a pointer to `layout.Shared`."""
@@ -84,16 +99,25 @@ if COMPILED:
         """Let an SM's memory instructions see `s` until the caller returns."""
         a.ctx[Ctx.SHARED] = address_of(s)
 
-    def memory_address(arrays: Any, shared: Any) -> int:
-        """Compile the memory instructions for arrays of these types, or load them; for `ctx[Ctx.MEMORY]`."""
+    def _address(function: Any, arrays: Any, shared: Any) -> int:
+        """Compile one of the functions above for arrays of these types, or load it; its address."""
         record, kept = numba.typeof(arrays).dtype, types.CPointer(numba.typeof(shared))
         signature = types.void(record, kept, *[types.int64] * 7)
-        memory_instruction.compile(signature)
-        compiled = memory_instruction.overloads[signature.args]
+        function.compile(signature)
+        compiled = function.overloads[signature.args]
         return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+    def memory_address(arrays: Any, shared: Any) -> int:
+        """The address of the compiled memory instructions, for `ctx[Ctx.MEMORY]`."""
+        return _address(memory_instruction, arrays, shared)
+
+    def asynchronous_address(arrays: Any, shared: Any) -> int:
+        """The address of the compiled instructions of asynchronous units, for `ctx[Ctx.ASYNCHRONOUS]`."""
+        return _address(asynchronous_instruction, arrays, shared)
 
 else:
     issue_memory = memory_issue.issue_memory
+    issue_asynchronous = async_issue.issue_asynchronous
 
     def lend(a: Any, s: Any) -> None:
         """Nothing to do: memory instructions are called as any function."""
@@ -101,3 +125,5 @@ else:
     def memory_address(arrays: Any, shared: Any) -> int:
         """No address without a compiler."""
         return 0
+
+    asynchronous_address = memory_address

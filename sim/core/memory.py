@@ -64,6 +64,7 @@ def weave(
     req_ops: Any,
     req_bytes: Any,
     req_done: Any,
+    req_unit: Any,
 ) -> None:
     """Answer the packets that SMs left in a time step.
 
@@ -72,15 +73,15 @@ def weave(
     `req_time` SM cycles; `req_line` byte address >> 7; `req_sectors` bits 0..3 the
     sectors, bits 4..7 those that are written only in part; `req_kind` load, store,
     atomic, reduction, fetch; `req_ops` lane operations of an atomic; `req_bytes`
-    distinct bytes that the lanes asked for. Sets `req_done[sm, k]`: the cycle at which
-    the data or the acknowledgement is at the SM, at least the L2 hit latency after
-    `req_time`.
+    distinct bytes that the lanes asked for; `req_unit` 1 for packets of the SM's TMA
+    unit. Sets `req_done[sm, k]`: the cycle at which the data or the acknowledgement is
+    at the SM, at least the L2 hit latency after `req_time`.
     """
     if not req_n.any():
         return
     send_packets(
         mem.sms, mem.tpcs, mem.arrive, cfg.sm_half_flit, cfg.tpc_half_flit, cfg.request_latency,
-        req_n, req_time, req_sectors, req_kind,
+        req_n, req_time, req_sectors, req_kind, req_unit,
     )  # fmt: skip
     total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
     for begin in range(0, total, CHUNK):

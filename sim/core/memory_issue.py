@@ -88,6 +88,7 @@ from sim.core.layout import (
     SCORE_READ,
     SCORE_READY,
     SHARED_WINDOW,
+    SV_BANKS_FREE,
     SV_FREE_ENTRY,
     SV_GROUP,
     SV_RECORD,
@@ -171,6 +172,20 @@ def fail(a, s, m, w, pc, code, lane, address, width):
 
 
 @inner
+def allocation_of(s, address, size):
+    """The number of the allocation in which `size` bytes from a global address on lie; -1 if there is none."""
+    first, last = 0, len(s.starts)
+    while first < last:
+        middle = (first + last) // 2
+        if s.starts[middle] + GLOBAL_BASE <= address:
+            first = middle + 1
+        else:
+            last = middle
+    k = first - 1
+    return k if k >= 0 and address + size <= s.ends[k] + GLOBAL_BASE else -1
+
+
+@inner
 def check_global(a, s, m, w, pc, addr, mask, width):
     """Whether every active lane's access lies in one allocation each and is aligned; else notes the error.
 
@@ -186,15 +201,8 @@ def check_global(a, s, m, w, pc, addr, mask, width):
     for i in range(32):
         if (mask >> i) & 1 == 0 or (low <= addr[i] and addr[i] + width <= high):
             continue
-        first, last = 0, len(s.starts)
-        while first < last:
-            middle = (first + last) // 2
-            if s.starts[middle] + GLOBAL_BASE <= addr[i]:
-                first = middle + 1
-            else:
-                last = middle
-        k = first - 1
-        if k < 0 or addr[i] + width > s.ends[k] + GLOBAL_BASE:
+        k = allocation_of(s, addr[i], width)
+        if k < 0:
             fail(a, s, m, w, pc, ERROR_GLOBAL_BOUNDS, i, addr[i], width)
             return False
         low, high = s.starts[k] + GLOBAL_BASE, s.ends[k] + GLOBAL_BASE
@@ -542,6 +550,9 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
             passes = max(passes, width // 4)
     duration = passes * cfg[C_SHARED_WAVEFRONT]
     left, start = enter(a, s, m, sub, t, passes, duration)
+    start = max(start, a.sv[SV_BANKS_FREE])
+    if a.sv[SV_BANKS_FREE] > t * TICK:  # warpgroup products read the banks, too
+        a.sv[SV_BANKS_FREE] = start + duration
     count_access(a, s, pc, 0, 0, passes, ideal, 0)
     if op == OP_ST or op == OP_STSM:
         read = cfg[C_STORE_READ] + (cfg[C_STORE_64] if width == 8 else (cfg[C_STORE_128] if width == 16 else 0))

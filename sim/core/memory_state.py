@@ -39,8 +39,8 @@ COPY = 1 << 28  #: a copy of a line of the other partition
 SHARED = 1 << 29  #: the other partition may hold a copy
 
 # --- SMs: sms[sm, M_COLUMNS]
-M_PARTITION, M_GPC, M_REQUEST_FREE, M_SENT = range(4)  # M_SENT: packets of this step that have left
-M_COLUMNS = 4
+M_PARTITION, M_GPC, M_REQUEST_FREE, M_NEXT, M_TMA_NEXT = range(5)  # M_NEXT: the next packet of this step to leave
+M_COLUMNS = 5
 
 # --- slices of all partitions: slices[place, S_COLUMNS]: when each input takes its next request
 S_PORT, S_CROSS, S_ATOMIC = range(3)  # from SMs, from the other partition, the atomic unit
@@ -81,6 +81,10 @@ JOIN_BITS = 10
 B_COLUMNS = 8
 CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
 AHEAD = 64  #: packets whose sets are brought into the host's caches together
+
+# --- request ports of TPCs: tpcs[tpc, Q_COLUMNS]
+Q_OWN, Q_TMA = range(2)
+Q_COLUMNS = 2
 
 # --- what a look-up does to the sets it touched: touch[near or home, T_COLUMNS]
 T_ROW, T_WAY, T_WORD, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new
@@ -204,7 +208,7 @@ class MemoryState(NamedTuple):
     sets: Int64s
     slices: Int64s
     sms: Int64s
-    tpcs: Int64s  # [tpcs] the request port takes its next packet
+    tpcs: Int64s  # [tpcs, 2] the request port takes its next packet: of SMs, of their TMA units
     calendar: Int64s
     flight: Int64s
     joins: Int64s

@@ -35,11 +35,13 @@ from sim.core.layout import (
     C_LOAD_RESERVE,
     C_QUEUE,
     C_REGISTER_ROWS,
+    C_REGISTERS,
     C_REPLAY,
     C_SHARED_BYTES,
     C_SUBCORES,
     C_THREADS,
     C_WARPS,
+    C_WGMMA_QUEUE,
     DRAINING,
     ER_CODE,
     FOREIGN_SLOTS,
@@ -54,11 +56,14 @@ from sim.core.layout import (
     SC_LAST,
     SC_NEXT,
     SC_PIPES,
+    SC_PRODUCT_TIMES,
+    SC_PRODUCTS,
     SC_QUEUE,
     SC_QUEUE_TIMES,
     SCORE_READ,
     SCORE_READY,
     SV_AGE,
+    SV_COMPLETION,
     SV_EVENTS,
     SV_FREE_ENTRY,
     SV_NEXT,
@@ -76,15 +81,18 @@ from sim.core.layout import (
     W_MASK,
     W_PC,
     W_PENDING,
+    W_REGISTERS,
     W_SINCE,
     W_SLOT,
     W_STATE,
     W_TRACE,
 )
 from sim.core.link import lend
+from sim.core.mbarrier import complete_until
 from sim.core.rows import i64, lanes, least, load, mask_of, where
 from sim.counters import Sm, Stall
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, Space
+from sim.limits import MAX_PRODUCTS
 
 SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
 SUBCORES_A_ROW = WARP_SIZE // SLOTS  #: `wake` of so many sub-cores fills a row of lanes
@@ -100,6 +108,8 @@ BLOCKS, WARPS = int(Sm.BLOCKS), int(Sm.WARPS)
 ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
 COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
 LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
+OP_HGMMA = int(Op.HGMMA)
+PRODUCT = 1024  #: `needs` of a warpgroup product: a place in the tensor cores' queue
 SHARED_SPACE = int(Space.SHARED)
 FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
@@ -114,9 +124,14 @@ def waits_for(a, s, m, w, sub, slot, reason, t):
 
 @inner(inline="always")
 def needs(s, pc):
-    """What an instruction needs of shared resources: its pipe, another that does as well (+ 16), 256 for L1's queue."""
+    """What an instruction needs of shared resources: its pipe, another that does as well (+ 16), 256 for L1's queue.
+
+    PRODUCT for a warpgroup product.
+    """
     cls = s.code[pc, COL_CLASS]
     pipe = s.tc[cls, TC_PIPE]
+    if s.code[pc, COL_OP] == OP_HGMMA:
+        return PRODUCT
     if pipe == LSU:
         op = s.code[pc, COL_OP]
         return LSU + (256 if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and s.code[pc, COL_SPACE] != SHARED_SPACE else 0)
@@ -129,6 +144,13 @@ def queue_free(a, s, sub, t):
     """When the sub-core's memory queue takes another instruction."""
     n, depth = a.sc[sub, SC_QUEUE], s.cfg[C_QUEUE]
     return a.sc[sub, SC_QUEUE_TIMES + (n - depth) % 16] if n >= depth else t
+
+
+@inner(inline="always")
+def products_free(a, s, sub, t):
+    """When the sub-core's queue of warpgroup products takes another."""
+    n, depth = a.sc[sub, SC_PRODUCTS], s.cfg[C_WGMMA_QUEUE]
+    return a.sc[sub, SC_PRODUCT_TIMES + (n - depth) % MAX_PRODUCTS] if n >= depth else t
 
 
 @inner(inline="always")
@@ -209,7 +231,9 @@ def run_sm(a, s, m, t0, t1):
     subcores = cfg[C_SUBCORES]
     t = max(t0, a.sv[SV_NEXT])
     while t < t1:
-        following = t1
+        if a.sv[SV_COMPLETION] <= t:
+            complete_until(a, s, m, t)
+        following = min(t1, a.sv[SV_COMPLETION])
         for sub in range(subcores):
             if sc[sub, SC_NEXT] > t:
                 following = min(following, sc[sub, SC_NEXT])
@@ -234,11 +258,16 @@ def run_sm(a, s, m, t0, t1):
                     until, reason = waits(a, s, m, sub, w, t)
                     if until > t:
                         waits_for(a, s, m, w, sub, slot, reason, t)
-                        wake[sub, slot] = min(until, t1) if until >= NEVER else until
+                        if until >= NEVER and ws[w, W_PENDING] > 0:
+                            until = t1  # by then the memory system has answered
+                        wake[sub, slot] = until
                         continue
                     need = needs(s, ws[w, W_PC])
                     a.need[sub, slot] = need
-                if need & 15 == LSU:
+                if need == PRODUCT:
+                    until = products_free(a, s, sub, t)
+                    reason = MATH_PIPE_THROTTLE
+                elif need & 15 == LSU:
                     until = queue if need < 256 else loads
                     reason = MIO_THROTTLE if need < 256 else LG_THROTTLE
                 else:
@@ -266,7 +295,7 @@ def run_sm(a, s, m, t0, t1):
                 sc[sub, SC_NEXT] = next_wake(a, sub)
                 following = min(following, sc[sub, SC_NEXT])
         t = max(following, t + 1)
-    soonest = NEVER
+    soonest = a.sv[SV_COMPLETION]
     for sub in range(subcores):
         soonest = min(soonest, sc[sub, SC_NEXT])
     a.sv[SV_NEXT] = soonest
@@ -315,6 +344,7 @@ def start_block(a, s, m, b, block, t):
         ws[w, W_INDEX] = i
         ws[w, W_SINCE] = t
         ws[w, W_LINE] = -1
+        ws[w, W_REGISTERS] = cfg[C_REGISTERS]
         a.sm[WARPS] -= t
         for r in range(cfg[C_REGISTER_ROWS] + 32):
             a.score[w, r, SCORE_READY] = 0
@@ -325,6 +355,7 @@ def start_block(a, s, m, b, block, t):
         for k in range(MAX_GROUPS):
             a.ag[w, k, 0] = 0
             a.ag[w, k, 1] = 0
+            a.wg[w, k] = 0
         for k in range(CONVERGENCE_BARRIERS + FOREIGN_SLOTS):
             a.cb[w, k] = 0
         for k in range(PREDICATES):

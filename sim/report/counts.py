@@ -91,8 +91,13 @@ class Counts:
 
     @property
     def seconds(self) -> float:
-        """Elapsed time at the profile's clock."""
-        return self.elapsed / (self.profile.gpu.clock_mhz * 1e6)
+        """Elapsed time at the SMs' mean clock."""
+        return self.elapsed / self.clock_hz
+
+    @property
+    def clock_hz(self) -> float:
+        """The SMs' mean clock: the profile's, less what busy tensor cores took."""
+        return self.profile.gpu.clock_mhz * 1e6 * self.result.clock_ratio
 
     @property
     def blocks(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.isa import PT, UPT, URZ, Op, TimingClass
+from sim.isa import BRANCH_ANY, PT, UPT, URZ, Op, TimingClass
 from sim.program import Imm, Reg, UReg
 from sim.sass.cursor import Cursor, opcode
 from sim.sass.errors import SassError
@@ -13,11 +13,9 @@ BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR = range(5)
 _REDUCTIONS = {"POPC": BAR_POPC, "AND": BAR_AND, "OR": BAR_OR}
 
 
-@opcode("NOP", "PREEXIT", "ACQBULK", "PMTRIG", "WARPGROUPDEPBAR")
+@opcode("NOP", "PREEXIT", "ACQBULK", "PMTRIG")
 def nothing(c: Cursor) -> None:
     shape(c, Op.NOP, TimingClass.CONTROL)
-    if c.base == "WARPGROUPDEPBAR":
-        raise SassError("warpgroup instructions are not known")
 
 
 @opcode("BRA", "JMP", "UBRA")
@@ -34,6 +32,8 @@ def branch(c: Cursor) -> None:
                 raise SassError("a mask without lanes is not known")
             c.out.a, c.out.na, c.out.smod = None, 0, 0
     c.drop("U", "INC", "DEC")
+    if c.has("ANY"):
+        c.out.x = BRANCH_ANY
     if c.at_predicate():
         c.out.pa = c.predicate_source()
         if c.out.pa == UPT:

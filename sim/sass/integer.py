@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim.isa import (
+    ADD_64,
     FLAG_EXTENDED,
     FLAG_SIGNED,
     PT,
@@ -52,13 +53,18 @@ def select(c: Cursor) -> None:
 def add3(c: Cursor) -> None:
     shape(c, Op.IADD3, TimingClass.ALU)
     extended = c.has("X")
-    c.destination()
+    words = 2 if c.has("64") else 1
+    c.destination(words)
     if c.at_predicate():
         c.out.pd = c.predicate_destination()
     if c.at_predicate():
         c.out.pe = c.predicate_destination()
     for slot in "abc":
-        c.source(slot)
+        c.source(slot, words)
+    if words == 2:
+        c.out.x = ADD_64
+        if extended or c.out.smod or (c.out.pd, c.out.pe) != (PT, PT):
+            raise SassError("carries and signs of a 64-bit addition are not known")
     if extended:
         c.out.flags |= FLAG_EXTENDED
         c.out.pa = c.predicate_source(PT + 16)

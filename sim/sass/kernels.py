@@ -15,14 +15,14 @@ import numpy as np
 
 from sim.isa import RZ, URZ, Op, Space
 from sim.program import Const, Instruction, Param, Program, Reg, SourceLine, UReg
-from sim.sass import floating, flow, integer, memory, warp
+from sim.sass import asynchronous, floating, flow, integer, memory, warp
 from sim.sass.control import control_bits
 from sim.sass.cursor import Surroundings, translate
 from sim.sass.errors import SassError
 from sim.sass.listing import Listing, RawInstruction, RawKernel, parse_listing
 from sim.sass.names import POINTER, parameter_types, plain_name
 
-HANDLER_MODULES = (integer, floating, memory, warp, flow)  #: importing them registers the opcodes
+HANDLER_MODULES = (integer, floating, memory, warp, flow, asynchronous)  #: importing them registers the opcodes
 SHARED_WINDOW = 1024  #: bytes of shared memory below a block's own that sm_90's code counts from
 ADDRESS_BANK = 4  #: addresses of variables, null where the listing does not say
 DEFAULT_STACK_BYTES = 1024  #: of a thread, unless a program sets cudaLimitStackSize
@@ -212,7 +212,7 @@ def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program
     grouped = frozenset(
         control.write_barrier
         for raw, control in zip(code, controls, strict=True)
-        if re.search(r"\bLDGDEPBAR\b", raw.text)
+        if re.search(r"\b(LDGDEPBAR|UTMACMDFLUSH)\b", raw.text)
     )
     if grouped and not encoded:
         grouped = frozenset(range(6))
@@ -242,6 +242,7 @@ def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program
         name=kernel.name,
         instructions=instructions,
         registers=min(max(given, least, LEAST_REGISTERS), 255),
+        registers_at_launch=given if given < least else 0,
         uniform_registers=uniform + 1,
         shared_static_bytes=shared,
         shared_is_known=shared_known,

@@ -37,7 +37,7 @@ _HINTS = (
 _SCALES = {"X4": 2, "X8": 3, "X16": 4}
 
 
-def _address(c: Cursor, memory: Memory, further: str, wide: bool) -> None:
+def address(c: Cursor, memory: Memory, further: str, wide: bool) -> None:
     """The address: its register at a, a uniform one beside it at slot `further`, its offset at Y."""
     out = c.out
     register, uniform = memory.register, memory.uniform
@@ -104,7 +104,7 @@ def load(c: Cursor) -> None:
         if c.predicate_destination() != 7:
             raise SassError("its predicate result is not known")
     c.destination(max(1, c.out.width // 4))
-    _address(c, c.memory(), "b", wide)
+    address(c, c.memory(), "b", wide)
     _signed_offset(c, c.out.space is Space.SHARED)
 
 
@@ -114,7 +114,7 @@ def store(c: Cursor) -> None:
     c.out.space, wide = _space(c) if c.base != "ST" else (Space.GENERIC, c.has("E"))
     c.out.width = _access(c)
     c.out.flags &= ~(FLAG_SIGNED | FLAG_STRONG)
-    _address(c, c.memory(), "c", wide)
+    address(c, c.memory(), "c", wide)
     _signed_offset(c, c.out.space is Space.SHARED)
     c.source("b", max(1, c.out.width // 4))
 
@@ -199,7 +199,7 @@ def global_atomic(c: Cursor) -> None:
                 raise SassError("its predicate result is not known")
         c.destination(1 if operation is AtomicOp.CAST else words)
     compares = operation in (AtomicOp.CAS, AtomicOp.CAST)
-    _address(c, c.memory(), "" if compares else "c", wide)
+    address(c, c.memory(), "" if compares else "c", wide)
     _data(c, AtomicOp.CAS if compares else operation, words)
 
 
@@ -219,7 +219,7 @@ def shared_atomic(c: Cursor) -> None:
             raise SassError("only ATOMS.POPC.INC.32 is known")
         c.out.x, c.out.width = AtomicOp.ADD | NumberType.U32 << 4, 4
         c.destination()
-        _address(c, c.memory(), "c", False)
+        address(c, c.memory(), "c", False)
         _signed_offset(c, True)
         c.out.b, c.out.nb = Imm(1), 1
         c.out.flags |= FLAG_COUNT
@@ -232,7 +232,7 @@ def shared_atomic(c: Cursor) -> None:
             raise SassError("its predicate result is not known")
     c.destination(words if operation is not AtomicOp.CAST else 1)
     compares = operation in (AtomicOp.CAS, AtomicOp.CAST)
-    _address(c, c.memory(), "" if compares else "c", False)
+    address(c, c.memory(), "" if compares else "c", False)
     _signed_offset(c, True)
     _data(c, AtomicOp.CAS if compares else operation, words)
 
@@ -269,7 +269,7 @@ def matrices(c: Cursor) -> None:
     count = c.out.width = c.pick({"2": 2, "4": 4}, 1)
     if load_:
         c.destination(count)
-    _address(c, c.memory(), "b" if load_ else "c", False)
+    address(c, c.memory(), "b" if load_ else "c", False)
     _signed_offset(c, True)
     if not load_:
         c.source("b", count)
@@ -289,11 +289,11 @@ def copy_async(c: Cursor) -> None:
     to, origin = c.memory(), c.memory()
     if to.uniform is not None and to.uniform.n != URZ and to.register is not None and to.register.n != RZ:
         raise SassError("a uniform register in the shared address is not known")
-    _address(c, to, "", False)
+    address(c, to, "", False)
     _signed_offset(c, True)
     offset, scale = out.y, out.flags
     a, na = out.a, out.na
-    _address(c, origin, "", wide)
+    address(c, origin, "", wide)
     if scale != out.flags:
         raise SassError("a scaled global address is not known")
     out.b, out.nb, out.x = out.a, out.na, out.y

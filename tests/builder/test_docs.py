@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import sim
 from tests.builder.run import run
 
 DOCS = Path(__file__).parents[2] / "docs" / "kernels.md"
@@ -25,3 +26,4 @@ def test_the_code_runs(capsys):
     a, sums = np.ones((32, 5), np.float32), np.zeros(32, np.float32)
     run(scope["row_sums"], (a, sums, 5))
     assert sums.tolist() == [5.0] * 32
+    scope["tiled"].check(sim.simulate(scope["tiled"]))

@@ -238,3 +238,167 @@ def test_vector_loads_of_odd_widths():
         x.load(0, width=3)  # here
 
     refuse(body, message="3 elements of float32 are 12 bytes")
+
+
+# --- asynchronous units
+MAP = sim.tensor_map(np.zeros((64, 64), np.float16), (64, 64))
+
+
+def test_sums_of_a_wrong_size_or_type():
+    def body(k, x):
+        k.wgmma_sums(100)  # here
+
+    refuse(body, message="multiple of 8 up to 256")
+
+    def other(k, x):
+        k.wgmma_sums(64, np.float64)  # here
+
+    refuse(other, message="sums are float32, float16 or int32")
+
+
+def test_operands_that_do_not_go_together():
+    def body(k, x):
+        a = k.shared((64, 64), np.float16, align=1024)
+        b = k.shared((64, 128), np.int8, align=1024)
+        k.wgmma(k.wgmma_sums(64), k.smem_matrix(a), k.smem_matrix(b))  # here
+
+    refuse(body, message="does not multiply float16 by int8")
+
+    def sums(k, x):
+        b = k.shared((64, 128), np.int8, align=1024)
+        k.wgmma(k.wgmma_sums(64), k.smem_matrix(b), k.smem_matrix(b))  # here
+
+    refuse(sums, message="of int8 adds to int32 sums, not float32")
+
+    def fragment(k, x):
+        a = k.shared((64, 64), np.float16, align=1024)
+        k.wgmma(k.wgmma_sums(64), (1, 2), k.smem_matrix(a))  # here
+
+    refuse(fragment, message="four 32-bit registers")
+
+
+def test_matrices_that_no_descriptor_describes():
+    def aligned(k, x):
+        k.shared(4)
+        k.smem_matrix(k.shared((64, 64), np.float16))  # here
+
+    refuse(aligned, message="begins at byte 16, no multiple of 1024: make it with align=1024")
+
+    def turned(k, x):
+        k.smem_matrix(k.shared((64, 128), np.int8, align=1024), major="mn")  # here
+
+    refuse(turned, message="int8 must lie along k")
+
+    def plain(k, x):
+        k.smem_matrix(k.shared(4096, np.float16, align=128), swizzle=0)  # here
+
+    refuse(plain, message="needs leading= and stride=")
+
+    def beyond(k, x):
+        k.smem_matrix(k.shared(4096, np.float16, align=1024)).step(4)  # here
+
+    refuse(beyond, message="beyond the 128 bytes of a row")
+
+    def double(k, x):
+        k.smem_matrix(k.shared((64, 16), np.float64, align=1024))  # here
+
+    refuse(double, message="wgmma does not take float64")
+
+
+def test_copies_of_what_cannot_be_copied():
+    def no_map(k, x):
+        k.tma_load(k.shared((64, 64), np.float16, align=1024), 0, x, (0, 0), k.mbarriers(1)[0])  # here
+
+    refuse(no_map, message=r"sim.tensor_map\(array, box=...\), not Array")
+
+    def coordinates(k, m):
+        k.tma_load(k.shared((64, 64), np.float16, align=1024), 0, m, (0,), k.mbarriers(1)[0])  # here
+
+    refuse(coordinates, (MAP,), message="of m needs 2 coordinates, innermost last, not 1")
+
+    def barrier(k, m):
+        k.tma_load(k.shared((64, 64), np.float16, align=1024), 0, m, (0, 0), k.mbarriers(1))  # here
+
+    refuse(barrier, (MAP,), message="needs an mbarrier, such as bars")
+
+    def room(k, m):
+        k.tma_load(k.shared((2, 32, 64), np.float16, align=1024), 1, m, (0, 0), k.mbarriers(1)[0])  # here
+
+    refuse(room, (MAP,), message="tma_load of 8192 bytes at byte 4096 of a shared array of 8192")
+
+    def alignment(k, m):
+        k.tma_store(m, (0, 0), k.shared((65, 64), np.float16, align=1024), (1, 0))  # here
+
+    refuse(alignment, (MAP,), message="byte 128 of the shared array is no multiple of 1024")
+
+    def size(k, x):
+        k.bulk_store(x, 0, k.shared(64), 0, 24)  # here
+
+    refuse(size, message="multiple of 16 bytes")
+
+
+def test_barriers_that_are_not_there():
+    def mbarrier(k, x):
+        k.mbarriers(4)[4].arrive()  # here
+
+    refuse(mbarrier, message="mbarrier 4 of 4")
+
+    def arrivals(k, x):
+        k.mbarriers(1)[0].init(0)  # here
+
+    refuse(arrivals, message="counts 1 to 1048575 arrivals a phase")
+
+    def number(k, x):
+        k.barrier(16, 64)  # here
+
+    refuse(number, message="a block has barriers 0 to 15")
+
+    def threads(k, x):
+        k.barrier_arrive(1, 40)  # here
+
+    refuse(threads, message="whole warps")
+
+    def late(k, x):
+        k.shared_dynamic()
+        k.mbarriers(1)  # here
+
+    refuse(late, message=r"before k\.shared_dynamic")
+
+
+def test_registers_that_are_too_few():
+    def unknown(k, x):
+        k.set_max_registers(40)  # here
+
+    refuse(unknown, message=r"@sim\.kernel\(registers=168\)")
+
+    def odd(k, x):
+        k.set_max_registers(44)  # here
+
+    refuse(odd, message="multiple of 8 from 24 to 256")
+
+    def many(k, x):
+        t = k.thread_idx.x
+        k.set_max_registers(24)  # here
+        kept = [x[t + 32 * j] for j in range(40)]
+        k.syncthreads()
+        for value in kept:
+            x[t] = value
+            k.threadfence()
+
+    with pytest.raises(BuildError, match=r"after set_max_registers\(24\) needs [34]\d registers") as caught:
+        sim.kernel(registers=128)(many).build_for((np.zeros(2000, np.float32),))
+    assert line_of(many) in str(caught.value)
+    with pytest.raises(BuildError, match="a thread has 16 to 255"):
+        sim.kernel(registers=300)(many).build_for((X,))
+
+
+def test_elements_of_eight_bits_that_only_tensor_cores_read():
+    def body(k, x):
+        k.shared(64, "float8_e4m3fn")[0] = 1.0  # here
+
+    refuse(body, message="for tensor cores only")
+
+    def converted(k, x):
+        x[0] = x[1].astype("float8_e5m2")  # here
+
+    refuse(converted, message="conversion to float8_e5m2 is not available")

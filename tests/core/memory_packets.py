@@ -21,7 +21,7 @@ HORIZON = 4096  #: steps that an answer may take
 
 def requests(sms: int, capacity: int) -> Requests:
     """No packets yet, room for `capacity` an SM."""
-    return Requests(np.zeros(sms, np.int64), *(np.zeros((sms, capacity), np.int64) for _ in range(7)))
+    return Requests(np.zeros(sms, np.int64), *(np.zeros((sms, capacity), np.int64) for _ in range(8)))
 
 
 class Bench:

@@ -104,7 +104,7 @@ def test_an_inlined_function_has_its_own_lines() -> None:
         ("S2R R1, SR_FOO", "special register SR_FOO is not known"),
         ("BRA 0x2000", "its target 0x2000 lies outside"),
         ("BRA `(.L_x_9)", "is not in this kernel's code"),
-        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], RZ", "opcode HGMMA is not known"),
+        ("UTMAREDG.2D.ADD [UR4], [UR16]", "opcode UTMAREDG is not known"),
         ("MOV R1, c[0x3][0x10]", "reads constant bank 3, which the listing does not have"),
     ],
 )

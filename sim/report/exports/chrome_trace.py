@@ -143,6 +143,8 @@ def _counters(report: Report) -> Iterator[Event]:
             ("resident warps", here & warp),
             ("loads in flight", here & (c["track"] == Track.LOAD)),
             ("asynchronous copies in flight", here & (c["track"] == Track.COPY)),
+            ("TMA copies in flight", here & (c["track"] == Track.TMA)),
+            ("sub-cores with busy tensor cores", here & (c["track"] == Track.TENSOR)),
         ):
             if rows.any():
                 yield from _counter(sm + FIRST_SM, name, c["start"][rows], c["end"][rows], cycles)

@@ -24,7 +24,12 @@ STATE_MEANINGS = (
     *(REASONS[reason].meaning for reason in Stall), "waits for data from L2 or DRAM", "a resident block",
 )  # fmt: skip
 BLOCK = ACTIVE + 1  #: the state of a block's span
-LANE_NAMES = {Track.LOAD: "loads", Track.COPY: "asynchronous copies"}
+LANE_NAMES = {
+    Track.TENSOR: "tensor cores",
+    Track.TMA: "TMA copies",
+    Track.COPY: "asynchronous copies",
+    Track.LOAD: "loads",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ def tracks_of(report: Report) -> list[Spans]:
     tracks = list(_blocks(report))
     if report.has_timeline:
         tracks += _recorded(report.recorded)
-    order = {kind: k for k, kind in enumerate(("blocks", LANE_NAMES[Track.COPY], LANE_NAMES[Track.LOAD], "warps"))}
+    order = {kind: k for k, kind in enumerate(("blocks", *LANE_NAMES.values(), "warps"))}
     return sorted(tracks, key=lambda track: (track.sm, order[track.kind], track.lane))
 
 

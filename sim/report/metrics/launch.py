@@ -20,7 +20,7 @@ def block_starts(c: Counts) -> float:
 METRICS = (
     _l("launch__grid_size", "Grid Size", "block", lambda c: c.blocks, "Blocks launched."),
     _l("launch__registers_per_thread", "Registers Per Thread", "register/thread",
-       lambda c: c.result.program.registers, "Registers that the program uses."),
+       lambda c: c.result.program.registers_per_thread, "Registers that a launch gives each thread."),
     _l("launch__registers_per_thread_allocated", "Registers Per Thread Allocated", "register/thread",
        lambda c: c.occupancy.registers_per_thread, "Registers a thread takes from the SM, rounded up."),
     _l("launch__shared_mem_per_block_static", "Static Shared Memory Per Block", "byte",

@@ -121,7 +121,7 @@ def _dram(name: str, label: str, meaning: str) -> Metric:
 
 
 def _clock(c: Counts) -> Value:
-    return c.profile.gpu.clock_mhz * 1e6
+    return c.clock_hz
 
 
 METRICS = (
@@ -145,8 +145,8 @@ METRICS = (
        "Cycles with at least one resident warp, mean over SMs."),
     _m(f"lts__throughput{ELAPSED}", "L2 Cache Throughput", "%", l2_throughput,
        "The busiest part of L2, in percent of its peak over the elapsed time."),
-    _m("gpc__cycles_elapsed.avg.per_second", "SM Frequency", "hz", _clock, "The clock that cycles count.",
-       "Fixed by the profile; a card's clock moves."),
+    _m("gpc__cycles_elapsed.avg.per_second", "SM Frequency", "hz", _clock, "The SMs' mean clock.",
+       "The profile's, less what busy tensor cores take of it; a card's clock moves for other reasons too."),
     _m(f"gpu__dram_throughput{ELAPSED}", "DRAM Throughput", "%", dram_throughput,
        "The larger of DRAM's moved bytes and busy channel cycles, in percent of the peak."),
     _m(f"dram__throughput{ELAPSED}", "DRAM Throughput", "%", dram_throughput,
