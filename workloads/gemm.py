@@ -1,0 +1,417 @@
+"""Hopper's matrix products C = A B^T by TMA and wgmma: three schedules of the same tile.
+
+Slices of A and B of 128 bytes of k pass through a ring of stages in shared memory, which TMA
+fills and the tensor cores read. `basic` has a tile a block: while it stores C its tensor cores
+idle. `cooperative` keeps blocks for many tiles: a warpgroup of its own loads ahead for the next
+tile while two others store this one. `pingpong` gives those two a tile each, and passes the
+tensor cores between them: one multiplies while the other stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
+
+import sim
+from sim.launch import Launch
+from workloads.data import blocks_for, require_choice, require_positive, small_integers, workload
+
+#: name of a type -> what A and B are stored as, the sums, C
+DTYPES: dict[str, tuple[Any, Any, Any]] = {
+    "bf16": (bfloat16, np.float32, bfloat16),
+    "f16": (np.float16, np.float32, np.float16),
+    "tf32": (np.float32, np.float32, np.float32),
+    "e4m3": (float8_e4m3fn, np.float32, bfloat16),
+    "e5m2": (float8_e5m2, np.float32, bfloat16),
+    "s8": (np.int8, np.int32, np.int32),
+}
+ROW_BYTES = 128  #: of a slice: one row of the widest swizzle
+STEPS = 4  #: products of 32 bytes of k that take a slice
+WARPGROUP = 128  #: threads
+M = 64  #: rows of a product
+GROUP = 16  #: rows of tiles that are walked together, column by column, so that L2 holds what they share
+ROW_ALIGNMENT = 16  #: bytes, of rows that TMA copies
+MOST_SUMS = 128  #: registers of a thread
+LAUNCH_REGISTERS = 168  #: of a thread of three warpgroups
+LOAD_REGISTERS, COMPUTE_REGISTERS = 40, 232  #: once the loading warpgroup has given its own away
+LAUNCH_SMS = 132  #: of an H200: as many persistent blocks
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a kernel knows at compile time."""
+
+    bm: int
+    bn: int
+    dtype: str
+    stages: int
+    together: int  #: warpgroups that share a tile
+    edges: bool  #: some tiles reach past C
+    pairs: bool  #: C's columns come in pairs that a thread can store at once
+
+    @property
+    def stored(self) -> np.dtype:
+        """Type of A and B."""
+        return np.dtype(DTYPES[self.dtype][0])
+
+    @property
+    def bk(self) -> int:
+        """Elements of a slice's row."""
+        return ROW_BYTES // self.stored.itemsize
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile that one warpgroup computes."""
+        return self.bm // self.together
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of the stages; mbarriers need a little more."""
+        return self.stages * (self.bm + self.bn) * ROW_BYTES
+
+
+class Ring:
+    """Stages of A and B in shared memory, and the mbarriers that pass them on.
+
+    A stage's `full` completes when TMA has filled it, its `empty` when `readers` threads have read it.
+    """
+
+    def __init__(self, k: Any, plan: Plan, maps: Sequence[Any], readers: int = 0) -> None:
+        self.k, self.plan, self.maps = k, plan, maps
+        self.full = k.mbarriers(plan.stages)
+        self.empty: Any = k.mbarriers(plan.stages) if readers else None
+        self.a = k.shared((plan.stages, plan.bm, plan.bk), plan.stored, align=1024)
+        self.b = k.shared((plan.stages, plan.bn, plan.bk), plan.stored, align=1024)
+        with k.if_(k.thread_idx.x == 0):
+            for stage in range(plan.stages):
+                self.full[stage].init(1)
+                if self.empty:
+                    self.empty[stage].init(readers)
+            k.fence_async()
+        k.syncthreads()
+
+    def fetch(self, i: Any, corner: Any, step: Any) -> None:
+        """Start loading slice `step` of the tile at `corner`: the ring's `i`-th slice."""
+        (row, column), (map_a, map_b), bar = corner, self.maps, self.full[i % self.plan.stages]
+        bar.arrive_expect(map_a.box_bytes + map_b.box_bytes)
+        self.k.tma_load(self.a, i % self.plan.stages, map_a, (row, step * self.plan.bk), bar)
+        self.k.tma_load(self.b, i % self.plan.stages, map_b, (column, step * self.plan.bk), bar)
+
+    def refetch(self, i: Any, corner: Any, step: Any) -> None:
+        """`fetch` once the slice that was in the stage before has been read."""
+        with self.k.if_(i >= self.plan.stages):
+            self.empty[i % self.plan.stages].wait(i // self.plan.stages - 1)
+        self.fetch(i, corner, step)
+
+    def multiply(self, i: Any, sums: Sequence[Any], row: Any, add: Any) -> None:
+        """Start the products of the ring's `i`-th slice, for the rows from `row` on; then wait for those before."""
+        k, stage = self.k, i % self.plan.stages
+        left = [k.smem_matrix(self.a, (stage, row + M * j)) for j in range(len(sums))]
+        right = k.smem_matrix(self.b, stage)
+        self.full[stage].wait(i // self.plan.stages)
+        k.wgmma_fence()
+        for step in range(STEPS):
+            for part, matrix in zip(sums, left, strict=True):
+                k.wgmma(part, matrix.step(step), right.step(step), add=True if step else add)
+        k.wgmma_commit()
+        with k.if_(add):
+            k.wgmma_wait(1)
+
+    def release(self, i: Any) -> None:
+        """This thread has read the ring's `i`-th slice."""
+        self.empty[i % self.plan.stages].arrive()
+
+    def multiply_all(self, first: Any, slices: Any, sums: Sequence[Any], row: Any) -> None:
+        """Start the products of a tile, whose slices are the ring's from `first` on; the last may still run."""
+        for step in self.k.range_(slices, unroll=1):
+            self.multiply(first + step, sums, row, step > 0)
+            with self.k.if_(step > 0):
+                self.release(first + step - 1)
+
+
+def tile_sums(k: Any, plan: Plan) -> list[Any]:
+    """Registers for a warpgroup's part of a tile, 64 rows each."""
+    return [k.wgmma_sums(plan.bn, DTYPES[plan.dtype][1]) for _ in range(plan.rows // M)]
+
+
+def store(k: Any, plan: Plan, sums: Sequence[Any], c: Any, corner: Any, sizes: Any) -> None:
+    """Write a warpgroup's sums, whose first row and column are `corner`, to C of `sizes`."""
+    if not plan.edges:
+        return put_all(k, plan, sums, c, corner, sizes, edge=False)
+    (row, column), (m, n) = corner, sizes
+    inside = (row + plan.rows <= m) & (column + plan.bn <= n)
+    with k.if_(inside):
+        put_all(k, plan, sums, c, corner, sizes, edge=False)
+    with k.else_():
+        put_all(k, plan, sums, c, corner, sizes, edge=True)
+
+
+def put_all(k: Any, plan: Plan, sums: Sequence[Any], c: Any, corner: Any, sizes: Any, edge: bool) -> None:
+    """Write each pair of neighbours that a thread holds; at an `edge`, what lies inside C."""
+    (row0, column0), (m, n) = corner, sizes
+    for part, of_part in enumerate(sums):
+        row, column = of_part.place(0)
+        row, column = row0 + row + M * part, column0 + column
+        for i in range(0, len(of_part), 2):
+            down, right = 8 * (i >> 1 & 1), 8 * (i >> 2)
+            pair = Pair(k, plan, c, row + down, column + right, n)
+            if edge:
+                pair.put_inside(of_part[i], of_part[i + 1], m)
+            else:
+                pair.put(of_part[i], of_part[i + 1])
+
+
+class Pair:
+    """Two neighbours in a row of C."""
+
+    def __init__(self, k: Any, plan: Plan, c: Any, row: Any, column: Any, n: Any) -> None:
+        self.k, self.plan, self.c, self.row, self.column, self.n = k, plan, c, row, column, n
+
+    def put(self, x: Any, y: Any) -> None:
+        """Store both, at once where C's rows begin at whole pairs."""
+        k, c = self.k, self.c
+        if self.plan.pairs and c.dtype.is_half:
+            c.view(np.uint32)[self.row * (self.n // 2) + self.column // 2] = k.pack(x, y, c.dtype)
+        elif self.plan.pairs:
+            c.store((self.row, self.column), (x, y))
+        else:
+            self._put_one(0, x)
+            self._put_one(1, y)
+
+    def _put_one(self, right: int, value: Any) -> None:
+        self.c[self.row, self.column + right] = value.astype(self.c.dtype)
+
+    def put_inside(self, x: Any, y: Any, m: Any) -> None:
+        """Store what lies inside C."""
+        with self.k.if_((self.row < m) & (self.column + 1 < self.n)):
+            self.put(x, y)
+        if not self.plan.pairs:
+            with self.k.if_((self.row < m) & (self.column + 1 == self.n)):
+                self._put_one(0, x)
+
+
+@dataclass(frozen=True)
+class Work:
+    """The product as a kernel sees it: sizes, and tiles in their order."""
+
+    k: Any
+    plan: Plan
+    m: Any
+    n: Any
+    depth: Any
+
+    @property
+    def slices(self) -> Any:
+        """Of a tile."""
+        return (self.depth + (self.plan.bk - 1)) // self.plan.bk
+
+    @property
+    def tiles_m(self) -> Any:
+        return (self.m + (self.plan.bm - 1)) // self.plan.bm
+
+    @property
+    def tiles_n(self) -> Any:
+        return (self.n + (self.plan.bn - 1)) // self.plan.bn
+
+    def corner(self, tile: Any) -> tuple[Any, Any]:
+        """First row and column of a tile. Tiles go down a band of tile rows, then to the band's next column."""
+        band, inside = self.k.divmod_truncating(tile, self.tiles_n * GROUP)
+        column, row = self.k.divmod_truncating(inside, self.k.min(self.tiles_m - band * GROUP, GROUP))
+        return (band * GROUP + row) * self.plan.bm, column * self.plan.bn
+
+    def of_block(self) -> Any:
+        """The block's tiles, one after another."""
+        return self.k.range_(self.k.block_idx.x, self.tiles_m * self.tiles_n, self.k.grid_dim.x)
+
+
+@sim.kernel
+def basic_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+    """A tile a block; its first thread loads all stages but one ahead."""
+    ring, work = Ring(k, plan, (a, b)), Work(k, plan, m, n, depth)
+    corner, slices, ahead = work.corner(k.block_idx.x), work.slices, plan.stages - 1
+    loads = k.thread_idx.x == 0
+    with k.if_(loads):
+        for i in range(ahead):
+            with k.if_(i < slices):
+                ring.fetch(i, corner, i)
+    sums = tile_sums(k, plan)
+    row = k.thread_idx.x // WARPGROUP * plan.rows
+    for i in k.range_(slices, unroll=1):
+        ring.multiply(i, sums, row, i > 0)
+        k.syncthreads()
+        with k.if_(loads & (i + ahead < slices)):
+            ring.fetch(i + ahead, corner, i + ahead)
+    k.wgmma_wait()
+    store(k, plan, sums, c, (corner[0] + row, corner[1]), (m, n))
+
+
+def load_tiles(k: Any, ring: Ring, work: Work) -> None:
+    """What the loading warpgroup does: one thread fetches all slices of the block's tiles."""
+    k.set_max_registers(LOAD_REGISTERS)
+    with k.if_(k.thread_idx.x == 0):
+        fetched = k.var(0)
+        for tile in work.of_block():
+            corner = work.corner(tile)
+            for step in k.range_(work.slices, unroll=1):
+                ring.refetch(fetched, corner, step)
+                fetched += 1
+
+
+@sim.kernel(registers=LAUNCH_REGISTERS)
+def cooperative_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+    """Persistent blocks: a warpgroup loads, two share each tile."""
+    ring, work = Ring(k, plan, (a, b), readers=2 * WARPGROUP), Work(k, plan, m, n, depth)
+    warpgroup = k.thread_idx.x // WARPGROUP
+    with k.if_(warpgroup == 0):
+        load_tiles(k, ring, work)
+    with k.else_():
+        k.set_max_registers(COMPUTE_REGISTERS)
+        row = (warpgroup - 1) * plan.rows
+        read, slices = k.var(0), work.slices
+        for tile in work.of_block():
+            corner = work.corner(tile)
+            sums = tile_sums(k, plan)
+            ring.multiply_all(read, slices, sums, row)
+            read += slices
+            k.wgmma_wait()
+            ring.release(read - 1)
+            store(k, plan, sums, c, (corner[0] + row, corner[1]), (m, n))
+
+
+@sim.kernel(registers=LAUNCH_REGISTERS)
+def pingpong_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+    """Persistent blocks: a warpgroup loads, two take turns; barrier 2 + w tells warpgroup w that it is its turn."""
+    ring, work = Ring(k, plan, (a, b), readers=WARPGROUP), Work(k, plan, m, n, depth)
+    warpgroup = k.thread_idx.x // WARPGROUP
+    with k.if_(warpgroup == 0):
+        load_tiles(k, ring, work)
+    with k.else_():
+        k.set_max_registers(COMPUTE_REGISTERS)
+        me = warpgroup - 1
+        turn, read, slices = k.var(0), k.var(0), work.slices
+        for tile in work.of_block():
+            with k.if_((turn & 1) == me):
+                corner = work.corner(tile)
+                sums = tile_sums(k, plan)
+                with k.if_(turn > 0):
+                    k.barrier(2 + me, 2 * WARPGROUP)
+                ring.multiply_all(read, slices, sums, 0)
+                with k.if_(tile + k.grid_dim.x < work.tiles_m * work.tiles_n):
+                    k.barrier_arrive(2 + (me ^ 1), 2 * WARPGROUP)
+                k.wgmma_wait()
+                ring.release(read + slices - 1)
+                store(k, plan, sums, c, corner, (m, n))
+            turn += 1
+            read += slices
+
+
+@workload
+def basic(m: int, n: int, k: int, tile: tuple[int, int] = (128, 256), stages: int = 4, dtype: str = "bf16") -> Launch:
+    """C [`m`, `n`] = A [`m`, `k`] B [`n`, `k`]^T, a `tile` of rows and columns a block, `stages` slices of k in flight.
+
+    `dtype`: "bf16" and "f16" (C has the same type), "tf32" (C is float32), "e4m3" and "e5m2" (C is bf16), "s8"
+    (C is int32). Sums are float32, of s8 int32. A and B hold multiples of 1/8, so that sums are exact in any order.
+    """
+    plan = make_plan((m, n, k), tile, stages, dtype, (64, 128, 256), 1 if tile[0] == M else 2)
+    blocks = blocks_for(m, plan.bm) * blocks_for(n, plan.bn)
+    return finish(basic_kernel, "basic", plan, (m, n, k), blocks, plan.together * WARPGROUP, {})
+
+
+@workload
+def cooperative(
+    m: int,
+    n: int,
+    k: int,
+    tile: tuple[int, int] = (128, 256),
+    stages: int = 4,
+    dtype: str = "bf16",
+    blocks: int = LAUNCH_SMS,
+) -> Launch:
+    """As `basic`, by at most `blocks` persistent blocks in which a warpgroup loads and two share a tile."""
+    plan = make_plan((m, n, k), tile, stages, dtype, (128, 256), 2)
+    return persistent(cooperative_kernel, "cooperative", plan, (m, n, k), blocks)
+
+
+@workload
+def pingpong(
+    m: int,
+    n: int,
+    k: int,
+    tile: tuple[int, int] = (64, 256),
+    stages: int = 4,
+    dtype: str = "bf16",
+    blocks: int = LAUNCH_SMS,
+) -> Launch:
+    """As `cooperative`, but the two warpgroups have a tile each, and multiply in turns."""
+    plan = make_plan((m, n, k), tile, stages, dtype, (64, 128), 1)
+    return persistent(pingpong_kernel, "pingpong", plan, (m, n, k), blocks)
+
+
+Sizes = tuple[int, int, int]
+
+
+def make_plan(
+    sizes: Sizes, tile: tuple[int, int], stages: int, dtype: str, rows: tuple[int, ...], together: int
+) -> Plan:
+    """The plan of a product. Raises `ValueError` for what the kernels have no code for."""
+    (m, n, k), (bm, bn) = sizes, tile
+    require_positive(m=m, n=n, k=k)
+    require_choice("dtype", dtype, tuple(DTYPES))
+    plan = Plan(bm, bn, dtype, stages, together, m % bm > 0 or n % bn > 0, n % 2 == 0)
+    if bm not in rows:
+        raise ValueError(f"tile={bm}x{bn}: rows must be {' or '.join(map(str, rows))}, 64 for each product")
+    if bn % 8 or not 8 <= bn <= 256:
+        raise ValueError(f"tile={bm}x{bn}: columns must be a multiple of 8 up to 256, as wgmma has them")
+    if plan.rows * bn // WARPGROUP > MOST_SUMS:
+        raise ValueError(f"tile={bm}x{bn}: a thread's {plan.rows * bn // WARPGROUP} sums are more than {MOST_SUMS}")
+    if not 2 <= stages <= 8:
+        raise ValueError(f"stages={stages}: must be from 2 to 8")
+    row_bytes = k * plan.stored.itemsize
+    if row_bytes % ROW_ALIGNMENT:
+        raise ValueError(
+            f"k={k}: rows of {row_bytes} bytes; TMA copies rows of a multiple of {ROW_ALIGNMENT} bytes only: "
+            "pad k, or use gemm.async_tile"
+        )
+    return plan
+
+
+def persistent(kernel: Any, name: str, plan: Plan, sizes: Sizes, blocks: int) -> Launch:
+    """The launch of a kernel whose blocks stay for many tiles."""
+    require_positive(blocks=blocks)
+    tiles = blocks_for(sizes[0], plan.bm) * blocks_for(sizes[1], plan.bn)
+    return finish(kernel, name, plan, sizes, min(tiles, blocks), 3 * WARPGROUP, {"blocks": blocks})
+
+
+def finish(kernel: Any, name: str, plan: Plan, sizes: Sizes, grid: int, threads: int, params: dict[str, Any]) -> Launch:
+    """The launch, with A and B and what C must be."""
+    m, n, k = sizes
+    out = np.dtype(DTYPES[plan.dtype][2])
+    a, b = eighths((m, k), plan.stored, seed=7), eighths((n, k), plan.stored, seed=8)
+
+    def right() -> dict[str, np.ndarray]:
+        return {"c": (a.astype(np.float32) @ b.astype(np.float32).T).astype(out)}
+
+    maps = [sim.tensor_map(x, (rows, plan.bk)) for x, rows in ((a, plan.bm), (b, plan.bn))]
+    launch = kernel.launch(grid, threads, args=(*maps, sim.zeros((m, n), out), m, n, k), constants={"plan": plan})
+    return launch.with_(
+        name=f"gemm.{name}",
+        params={
+            "m": m, "n": n, "k": k, "tile": f"{plan.bm}x{plan.bn}", "stages": plan.stages, "dtype": plan.dtype,
+            **params,
+        },
+        expected=right,
+        flops=2.0 * m * n * k,
+        facts={"tiles": blocks_for(m, plan.bm) * blocks_for(n, plan.bn)},
+        rtol=0.0,
+        atol=0.0,
+    )  # fmt: skip
+
+
+def eighths(shape: tuple[int, int], dtype: np.dtype, seed: int) -> np.ndarray:
+    """Multiples of 1/8 from -1/2 on, of which sums of products are exact; of integers whole numbers."""
+    numbers = small_integers(shape[0] * shape[1], seed).reshape(shape)
+    return (numbers if dtype.kind == "i" else numbers / 8).astype(dtype)
