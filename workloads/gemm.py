@@ -18,7 +18,11 @@ from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 
 import sim
 from sim.launch import Launch
-from workloads.data import blocks_for, require_choice, require_positive, small_integers, workload
+from workloads.async_tile import async_tile
+from workloads.data import blocks_for, require_choice, require_positive, workload
+from workloads.tiles import WARPGROUP, M, eighths, store, tile_corner
+
+__all__ = ["async_tile", "basic", "cooperative", "pingpong"]
 
 #: name of a type -> what A and B are stored as, the sums, C
 DTYPES: dict[str, tuple[Any, Any, Any]] = {
@@ -31,8 +35,6 @@ DTYPES: dict[str, tuple[Any, Any, Any]] = {
 }
 ROW_BYTES = 128  #: of a slice: one row of the widest swizzle
 STEPS = 4  #: products of 32 bytes of k that take a slice
-WARPGROUP = 128  #: threads
-M = 64  #: rows of a product
 GROUP = 16  #: rows of tiles that are walked together, column by column, so that L2 holds what they share
 ROW_ALIGNMENT = 16  #: bytes, of rows that TMA copies
 MOST_SUMS = 128  #: registers of a thread
@@ -138,62 +140,6 @@ def tile_sums(k: Any, plan: Plan) -> list[Any]:
     return [k.wgmma_sums(plan.bn, DTYPES[plan.dtype][1]) for _ in range(plan.rows // M)]
 
 
-def store(k: Any, plan: Plan, sums: Sequence[Any], c: Any, corner: Any, sizes: Any) -> None:
-    """Write a warpgroup's sums, whose first row and column are `corner`, to C of `sizes`."""
-    if not plan.edges:
-        return put_all(k, plan, sums, c, corner, sizes, edge=False)
-    (row, column), (m, n) = corner, sizes
-    inside = (row + plan.rows <= m) & (column + plan.bn <= n)
-    with k.if_(inside):
-        put_all(k, plan, sums, c, corner, sizes, edge=False)
-    with k.else_():
-        put_all(k, plan, sums, c, corner, sizes, edge=True)
-
-
-def put_all(k: Any, plan: Plan, sums: Sequence[Any], c: Any, corner: Any, sizes: Any, edge: bool) -> None:
-    """Write each pair of neighbours that a thread holds; at an `edge`, what lies inside C."""
-    (row0, column0), (m, n) = corner, sizes
-    for part, of_part in enumerate(sums):
-        row, column = of_part.place(0)
-        row, column = row0 + row + M * part, column0 + column
-        for i in range(0, len(of_part), 2):
-            down, right = 8 * (i >> 1 & 1), 8 * (i >> 2)
-            pair = Pair(k, plan, c, row + down, column + right, n)
-            if edge:
-                pair.put_inside(of_part[i], of_part[i + 1], m)
-            else:
-                pair.put(of_part[i], of_part[i + 1])
-
-
-class Pair:
-    """Two neighbours in a row of C."""
-
-    def __init__(self, k: Any, plan: Plan, c: Any, row: Any, column: Any, n: Any) -> None:
-        self.k, self.plan, self.c, self.row, self.column, self.n = k, plan, c, row, column, n
-
-    def put(self, x: Any, y: Any) -> None:
-        """Store both, at once where C's rows begin at whole pairs."""
-        k, c = self.k, self.c
-        if self.plan.pairs and c.dtype.is_half:
-            c.view(np.uint32)[self.row * (self.n // 2) + self.column // 2] = k.pack(x, y, c.dtype)
-        elif self.plan.pairs:
-            c.store((self.row, self.column), (x, y))
-        else:
-            self._put_one(0, x)
-            self._put_one(1, y)
-
-    def _put_one(self, right: int, value: Any) -> None:
-        self.c[self.row, self.column + right] = value.astype(self.c.dtype)
-
-    def put_inside(self, x: Any, y: Any, m: Any) -> None:
-        """Store what lies inside C."""
-        with self.k.if_((self.row < m) & (self.column + 1 < self.n)):
-            self.put(x, y)
-        if not self.plan.pairs:
-            with self.k.if_((self.row < m) & (self.column + 1 == self.n)):
-                self._put_one(0, x)
-
-
 @dataclass(frozen=True)
 class Work:
     """The product as a kernel sees it: sizes, and tiles in their order."""
@@ -218,10 +164,9 @@ class Work:
         return (self.n + (self.plan.bn - 1)) // self.plan.bn
 
     def corner(self, tile: Any) -> tuple[Any, Any]:
-        """First row and column of a tile. Tiles go down a band of tile rows, then to the band's next column."""
-        band, inside = self.k.divmod_truncating(tile, self.tiles_n * GROUP)
-        column, row = self.k.divmod_truncating(inside, self.k.min(self.tiles_m - band * GROUP, GROUP))
-        return (band * GROUP + row) * self.plan.bm, column * self.plan.bn
+        """First row and column of a tile."""
+        row, column = tile_corner(self.k, tile, self.tiles_m, self.tiles_n, GROUP)
+        return row * self.plan.bm, column * self.plan.bn
 
     def of_block(self) -> Any:
         """The block's tiles, one after another."""
@@ -409,9 +354,3 @@ def finish(kernel: Any, name: str, plan: Plan, sizes: Sizes, grid: int, threads:
         rtol=0.0,
         atol=0.0,
     )  # fmt: skip
-
-
-def eighths(shape: tuple[int, int], dtype: np.dtype, seed: int) -> np.ndarray:
-    """Multiples of 1/8 from -1/2 on, of which sums of products are exact; of integers whole numbers."""
-    numbers = small_integers(shape[0] * shape[1], seed).reshape(shape)
-    return (numbers if dtype.kind == "i" else numbers / 8).astype(dtype)
