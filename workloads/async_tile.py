@@ -98,7 +98,7 @@ class Copies:
         piece = (self.b_piece & 7) ^ ((self.b_row + passed % 8) & 7)
         return (slot * self.plan.boxes + self.b_piece // 8, self.b_row + passed, piece * PIECE)
 
-    def start(self, step: Any, slot: Any, wanted: Any = True) -> None:
+    def start(self, step: Any, slot: Any) -> None:
         """Start copying slice `step` to stage `slot`: A's pieces, then B's, a group each. Zeros past the depth."""
         k, left, (a, b), (tile_a, tile_b) = self.k, self.depth - step * BK, self.sources, self.shared
         for p, start in enumerate(self.a_start):
@@ -253,10 +253,11 @@ def async_tile(
     group: int = 8,
     dtype: str = "bf16",
 ) -> Launch:
-    """C [`m`, `n`] = A [`m`, `k`] B [`k`, `n`] as Triton compiles it: `warps`/4 warpgroups share a `tile`, a block each.
+    """C [`m`, `n`] = A [`m`, `k`] B [`k`, `n`] as Triton compiles it: a `tile` a block of `warps` / 4 warpgroups.
 
-    `stages` slices of k lie in shared memory; tiles go down `group` rows of tiles, then to the next column. Where `n` or
-    `k` is no multiple of 8, rows are not aligned and all goes number by number. `dtype`: "bf16" or "f16", float32 sums.
+    `stages` slices of k lie in shared memory; tiles go down `group` rows of tiles, then to the next column. Where
+    `n` or `k` is no multiple of 8, rows are not aligned and all goes number by number. `dtype`: "bf16" or "f16",
+    with float32 sums.
     """
     require_positive(m=m, n=n, k=k, group=group)
     require_choice("dtype", dtype, tuple(DTYPES))
