@@ -50,7 +50,7 @@ def lesson(
     \b
     Examples:
       tailwave lesson
-      tailwave lesson bring --force
+      tailwave lesson 00 --force
     """
     known = lessons()
     if not name:
