@@ -5,4 +5,25 @@ SOLUTIONS: dict[str, dict[str, str]] = {
         "exercise-1": "prediction = 12  # three times the bytes, and no sector without a number in it",
         "exercise-2": "stride = 0",
     },
+    "01_simt_warps_divergence": {
+        "exercise-1": """
+@sim.kernel
+def halves(k, y):
+    t = k.thread_idx.x
+    v = k.var(1.0)
+    with k.if_(t // 32 % 2 == 0):
+        work(k, v, 0.5)
+    with k.else_():
+        work(k, v, 0.25)
+    y[t] = v
+""",
+        "exercise-2": """
+@sim.kernel
+def by_data(k, flags, y):
+    t = k.thread_idx.x
+    v = k.var(1.0)
+    work(k, v, k.select(flags[t] != 0, 0.5, 0.25))
+    y[t] = v
+""",
+    },
 }
