@@ -26,4 +26,25 @@ def by_data(k, flags, y):
     y[t] = v
 """,
     },
+    "02_coalescing": {
+        "exercise-1": """
+@sim.kernel
+def scale(k, a, y):
+    i = k.block_idx.y * 8 + k.thread_idx.y
+    j = k.block_idx.x * 32 + k.thread_idx.x
+    y[i, j] = 2 * a[i, j]
+""",
+        "exercise-2": """
+def layout(points):
+    return points.T.ravel()
+
+
+@sim.kernel
+def squared_length(k, p, y, n):
+    i = k.block_idx.x * k.block_dim.x + k.thread_idx.x
+    px, py, pz = p[i], p[n + i], p[2 * n + i]
+    y[i] = px * px + py * py + pz * pz
+""",
+        "exercise-3": "pitch = 104",
+    },
 }
