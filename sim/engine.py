@@ -162,6 +162,7 @@ def configuration(
         layout.C_SHARED_WAVEFRONT: ticks(p.lsu.shared_wavefront_cycles),
         layout.C_GLOBAL_REQUEST: ticks(p.lsu.global_request_cycles),
         layout.C_TAG: ticks(1 / p.lsu.tags_per_cycle),
+        layout.C_PACKET: ticks(1 / p.lsu.packets_per_cycle),
         layout.C_SHARED_LATENCY: p.lsu.shared_load_latency_cycles,
         layout.C_L1_LATENCY: p.lsu.global_hit_latency_cycles,
         layout.C_LSU_LATENCY: stage,

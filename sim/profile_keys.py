@@ -147,6 +147,7 @@ class Lsu:
     shared_wavefront_cycles: MeanCycles  # data stage of the SM, a wavefront
     global_request_cycles: MeanCycles  # data stage of the SM, a global or local request at least
     tags_per_cycle: PerCycle  # 128-byte lines looked up
+    packets_per_cycle: PerCycle  # lines of misses, stores and atomics that leave for L2
     shared_load_latency_cycles: Cycles  # 32-bit load, no conflict
     shared_atomic_latency_cycles: Cycles
     global_hit_latency_cycles: Cycles  # 32-bit load that hits in L1

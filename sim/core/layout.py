@@ -232,6 +232,7 @@ ER_COLUMNS = 8
     C_SHARED_WAVEFRONT,  # ticks
     C_GLOBAL_REQUEST,
     C_TAG,  # ticks a tag look-up
+    C_PACKET,  # ticks between lines that leave for L2
     C_SHARED_LATENCY,
     C_L1_LATENCY,
     C_L1_MISS,  # shared stage to crossbar
@@ -296,8 +297,8 @@ ER_COLUMNS = 8
     C_TMA_LINE,  # ticks a packet
     C_TMA_END,  # cycles from the last packet's return to the change of the mbarrier
     C_REGISTERS,  # registers a thread that the launch gave
-) = range(77)
-C_COLUMNS = 77
+) = range(78)
+C_COLUMNS = 78
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 

@@ -20,6 +20,7 @@ from sim.core.layout import (
     C_L1_MISS,
     C_L1_SETS,
     C_L1_WAYS,
+    C_PACKET,
     C_REGISTER_ROWS,
     C_TAG,
     E_BARRIER,
@@ -174,7 +175,7 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     Absent sectors are asked of L2; `entry` waits for the packets.
     """
     cfg = s.cfg
-    sets, ways, tag = cfg[C_L1_SETS], cfg[C_L1_WAYS], cfg[C_TAG]
+    sets, ways, tag, sent = cfg[C_L1_SETS], cfg[C_L1_WAYS], cfg[C_TAG], 0
     latest = 0
     hits = 0
     if allocate:
@@ -203,13 +204,16 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
                             latest = fill
             a.l1_used[at] = a.sv[SV_LRU] + 1 + k
         if missing:
-            packet = send(a, m, (start + k * tag) // TICK + cfg[C_L1_MISS], line, missing, RK_LOAD, 0, asked[k], at)
+            time = (start + max(k * tag, sent * cfg[C_PACKET])) // TICK + cfg[C_L1_MISS]
+            packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at)
+            sent += 1
             wait_for(a, m, entry, packet)
             if allocate:
                 for sector in range(4):
                     if (missing >> sector) & 1:
                         a.l1_fill[at, sector] = -1 - packet
     a.sv[SV_LRU] += n
+    a.sv[SV_LSU_FREE] = max(a.sv[SV_LSU_FREE], start + sent * cfg[C_PACKET])  # lines leave one after another
     a.sm[L1_TAG] += n * tag
     s.inst[a.sv[SV_GROUP], pc, HIT_SECTORS] += hits
     return latest

@@ -34,6 +34,7 @@ from sim.core.layout import (
     C_LOCAL_BASE,
     C_LOCAL_BYTES,
     C_LSU_LATENCY,
+    C_PACKET,
     C_REGISTER_ROWS,
     C_REPLAY,
     C_SHARED_ATOMIC,
@@ -318,7 +319,8 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
     passes, ideal = group_passes(addr, on, width, work[COUNTS])
     cfg = s.cfg
-    duration = max(cfg[C_GLOBAL_REQUEST], n * cfg[C_TAG], passes * cfg[C_SHARED_WAVEFRONT])
+    line = cfg[C_TAG] if s.code[pc, COL_OP] in (OP_LD, OP_LDGSTS) else cfg[C_PACKET]
+    duration = max(cfg[C_GLOBAL_REQUEST], n * line, passes * cfg[C_SHARED_WAVEFRONT])
     left, start = enter(a, s, m, sub, t, passes, duration)
     asked = 0
     for k in range(n):
@@ -361,7 +363,7 @@ def begin_store(a, s, m, w, pc, start, n, width):
     out = start // TICK
     for k in range(n):
         keep_stored(a, s, work[LINE_LIST, k], work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k])
-        time = (start + k * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
+        time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         send(
             a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
             work[ASKED_LIST, k], -1,
@@ -402,7 +404,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
         for i in range(32):
             if (on >> i) & 1 and addr[i] >> 7 == work[LINE_LIST, j]:
                 lanes += 1
-        time = (start + j * cfg[C_TAG]) // TICK + cfg[C_L1_MISS]
+        time = (start + j * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         packet = send(a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1)
         if entry >= 0:
             wait_for(a, m, entry, packet)
