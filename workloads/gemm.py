@@ -263,7 +263,7 @@ def basic(m: int, n: int, k: int, tile: tuple[int, int] = (128, 256), stages: in
     """
     plan = make_plan((m, n, k), tile, stages, dtype, (64, 128, 256), 1 if tile[0] == M else 2)
     blocks = blocks_for(m, plan.bm) * blocks_for(n, plan.bn)
-    return finish(basic_kernel, "basic", plan, (m, n, k), blocks, plan.together * WARPGROUP, {})
+    return _finish(basic_kernel, "basic", plan, (m, n, k), blocks, plan.together * WARPGROUP, {})
 
 
 @workload
@@ -278,7 +278,7 @@ def cooperative(
 ) -> Launch:
     """As `basic`, by at most `blocks` persistent blocks in which a warpgroup loads and two share a tile."""
     plan = make_plan((m, n, k), tile, stages, dtype, (128, 256), 2)
-    return persistent(cooperative_kernel, "cooperative", plan, (m, n, k), blocks)
+    return _persistent(cooperative_kernel, "cooperative", plan, (m, n, k), blocks)
 
 
 @workload
@@ -293,7 +293,7 @@ def pingpong(
 ) -> Launch:
     """As `cooperative`, but the two warpgroups have a tile each, and multiply in turns."""
     plan = make_plan((m, n, k), tile, stages, dtype, (64, 128), 1)
-    return persistent(pingpong_kernel, "pingpong", plan, (m, n, k), blocks)
+    return _persistent(pingpong_kernel, "pingpong", plan, (m, n, k), blocks)
 
 
 Sizes = tuple[int, int, int]
@@ -324,14 +324,16 @@ def make_plan(
     return plan
 
 
-def persistent(kernel: Any, name: str, plan: Plan, sizes: Sizes, blocks: int) -> Launch:
+def _persistent(kernel: Any, name: str, plan: Plan, sizes: Sizes, blocks: int) -> Launch:
     """The launch of a kernel whose blocks stay for many tiles."""
     require_positive(blocks=blocks)
     tiles = blocks_for(sizes[0], plan.bm) * blocks_for(sizes[1], plan.bn)
-    return finish(kernel, name, plan, sizes, min(tiles, blocks), 3 * WARPGROUP, {"blocks": blocks})
+    return _finish(kernel, name, plan, sizes, min(tiles, blocks), 3 * WARPGROUP, {"blocks": blocks})
 
 
-def finish(kernel: Any, name: str, plan: Plan, sizes: Sizes, grid: int, threads: int, params: dict[str, Any]) -> Launch:
+def _finish(
+    kernel: Any, name: str, plan: Plan, sizes: Sizes, grid: int, threads: int, params: dict[str, Any]
+) -> Launch:
     """The launch, with A and B and what C must be."""
     m, n, k = sizes
     out = np.dtype(DTYPES[plan.dtype][2])

@@ -226,7 +226,7 @@ def unfused(b: int, h: int, n: int, d: int = 64, device: sim.Device | None = Non
     )
     blocks = blocks_for(size // PIECE, SCALE_BLOCK)
     second = scale_kernel.launch(blocks, SCALE_BLOCK, (s, scaled, size, 1 / math.sqrt(d)))
-    third = softmax_launch(scaled, p, heads * n, n, pitch)
+    third = _softmax_launch(scaled, p, heads * n, n, pitch)
     product = Product(d)
     fourth = values_kernel.launch(
         (tiles, heads),
@@ -246,7 +246,7 @@ def unfused(b: int, h: int, n: int, d: int = 64, device: sim.Device | None = Non
     return launches
 
 
-def softmax_launch(s: Any, p: Any, rows: int, n: int, pitch: int) -> Launch:
+def _softmax_launch(s: Any, p: Any, rows: int, n: int, pitch: int) -> Launch:
     """A warp a row where rows are short, else a block a row: where the library changes over."""
     if n <= WARP_ROW:
         held = blocks_for(pitch, 32)
