@@ -20,6 +20,7 @@ from sim import isa
 from sim.core import layout
 from sim.engine import Recording
 from sim.files import whole_file
+from sim.isa import Op
 from sim.launch import Dim3, Launch, LaunchError, dim3
 from sim.program import Const, Imm, Instruction, Operand, Program, Reg, SourceLine, UReg
 from sim.program_checks import ProgramError, check_program
@@ -243,10 +244,17 @@ def record(work: Launch | Program, *args: Any, gpu: str | Profile = "h200", **op
     """Run a launch (or a program with grid, block and arguments) on cold caches and return its trace.
 
     The report of the run is the trace's `report`. Options as in `sim.simulate`; the
-    caches are empty before the run.
+    caches are empty before the run. Raises `TraceError` for a kernel of asynchronous units (mbarriers, TMA,
+    warpgroup products), whose waits depend on more than what a warp issued.
     """
     from sim.device import Device
 
+    program = work.program if isinstance(work, Launch) else work
+    if isinstance(program, Program) and any(i.op >= Op.HGMMA for i in program.instructions):
+        raise TraceError(
+            f"trace of {program.name}: kernels with mbarriers, TMA or warpgroup products cannot be replayed from what "
+            "their warps issued; simulate the launch itself"
+        )
     device = Device(gpu)
     rows: list[Any] = []
     report = device.launch(work, *args, flush=True, record=rows, **options)
