@@ -13,6 +13,7 @@ from sim.files import whole_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
     from sim.report import Report
 
@@ -43,6 +44,10 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
             """More pixels than its size on the page, so that it is sharp on fine screens too."""
             wide, high = self.get_size_inches()
             return png(self, SHARP_DPI), {"width": round(DPI * wide), "height": round(DPI * high)}
+
+        def get_tightbbox(self, *_: Any, **__: Any) -> Bbox:
+            """All of it: notebooks with pyplot cut figures to what layout knows, which the title is not part of."""
+            return self.bbox_inches
 
     return Picture(figsize=(width, height), dpi=DPI, layout="constrained")
 

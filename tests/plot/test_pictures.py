@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import sim
 from sim import plot
 from sim.counters import Stall
-from sim.plot.figure import DPI, WIDTH
+from sim.plot.figure import DPI, WIDTH, headline, new_figure
 from sim.report.stalls import COLOURS
 from sim.timeline import TimelineError
 from tests.core.launches import small
@@ -129,3 +129,9 @@ FREQUENT = (
     Stall.MATH_PIPE_THROTTLE, Stall.MIO_THROTTLE, Stall.LG_THROTTLE, Stall.BARRIER, Stall.NO_INSTRUCTION,
     Stall.BRANCH_RESOLVING,
 )  # fmt: skip
+
+
+def test_a_picture_that_a_notebook_cuts_to_fit_keeps_its_title() -> None:
+    figure = new_figure(1.0)
+    headline(figure, "title", "note")
+    assert tuple(figure.get_tightbbox().size) == tuple(figure.get_size_inches())
