@@ -47,4 +47,30 @@ def squared_length(k, p, y, n):
 """,
         "exercise-3": "pitch = 104",
     },
+    "03_shared_memory_banks": {
+        "exercise-1": "prediction = 8  # four banks for 32 lanes",
+        "exercise-2": """
+@sim.kernel
+def tile_sums(k, x, y):
+    tile = k.shared((32, 32), np.float32)
+    t = k.thread_idx.x
+    for i in range(32):
+        tile[i, t] = x[i, t]
+    k.syncthreads()
+    s = k.var(0.0)
+    for j in k.range_(32, unroll=1):
+        s += tile[t, (j + t) % 32]
+    y[t] = s
+""",
+        "exercise-3": """
+@sim.kernel
+def swizzled(k, x, y):
+    tile = k.shared((TILE, TILE), np.float32)
+    tx, ty = k.thread_idx.x, k.thread_idx.y
+    row, column = k.block_idx.y * TILE, k.block_idx.x * TILE
+    tile[ty, tx ^ ty] = x[row + ty, column + tx]
+    k.syncthreads()
+    y[column + ty, row + tx] = tile[tx, ty ^ tx]
+""",
+    },
 }
