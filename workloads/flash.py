@@ -111,11 +111,11 @@ class Tile:
         at = self.at(row + (lane & 15), piece + (lane >> 4))
         return self.k.ldmatrix(self.shared, at + offset * self.columns + slot)
 
-    def left_transposed(self, piece: Any, offset: int) -> Any:
+    def left_transposed(self, piece: Any, offset: int, slot: Any = 0) -> Any:
         """The left operand of an mma whose rows are two pieces from `piece` on, and whose depth the tile's rows."""
         lane = self.k.thread_idx.x & 31
         at = self.at((lane & 7) + ((lane >> 4) << 3), piece + ((lane >> 3) & 1))
-        return self.k.ldmatrix(self.shared, at + offset * self.columns, transposed=True)
+        return self.k.ldmatrix(self.shared, at + offset * self.columns + slot, transposed=True)
 
     def right(self, offset: int, piece: int, slot: Any = 0) -> tuple[Any, Any]:
         """The right operands of two mma's whose columns are the tile's rows: 16 from `offset` on."""

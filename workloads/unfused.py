@@ -15,7 +15,7 @@ from ml_dtypes import bfloat16
 
 import sim
 from sim.launch import Launch
-from workloads.attention_numpy import attention_weights, inputs
+from workloads.attention_numpy import attention, gradients, inputs
 from workloads.data import blocks_for, require_choice, require_positive
 from workloads.flash import BF16, PIECE, K, M, N, Plan, Rows, Tile, leave, products, put
 from workloads.tensor import set_all
@@ -27,15 +27,10 @@ SCORE_COLUMNS = (
 )
 DEPTH = 64  #: weights and values of one step of the product
 STAGES = 3  #: such steps in shared memory
-SCALE_BLOCK = 128
+POINT_BLOCK = 128  #: threads of the kernels that go over all scores, eight a thread
 WARP_ROW = 1024  #: the longest row that the softmax gives to one warp
 WIDEST_BLOCK = 1024
 LONGEST_ROW = 8192  #: that a block of the softmax holds in registers
-
-
-def pitch_of(n: int) -> int:
-    """Elements from one row of scores to the next."""
-    return blocks_for(n, PIECE) * PIECE
 
 
 @sim.kernel
@@ -145,9 +140,10 @@ def reduce_block(k: Any, shared: Any, value: Any, combine: Any) -> Any:
 
 @dataclass(frozen=True)
 class Product:
-    """What the kernel of the product knows at compile time: 128 rows of the output, of `d` columns."""
+    """What the kernel of a product with weights knows at compile time: 128 rows of the output, of `d` columns."""
 
     d: int
+    transposed: bool = False  #: whether the weights' rows are the products' depth
 
     @property
     def slot(self) -> int:
@@ -156,19 +152,25 @@ class Product:
 
 
 @sim.kernel
-def values_kernel(k: Any, p: Any, values: Any, o: Any, n: Any, pitch: Any, *, plan: Product) -> None:
-    """O = P V, a block 128 rows; weights and values pass through a ring of shared tiles."""
+def product_kernel(k: Any, p: Any, values: Any, o: Any, n: Any, pitch: Any, *, plan: Product) -> None:
+    """O = P V, or P^T V, a block 128 rows; weights and values pass through a ring of shared tiles."""
     shared, thread = k.shared_dynamic(p.dtype), k.thread_idx.x
-    tile_p = Tile(k, shared, (BLOCK, DEPTH), 0, WARPS * 32, thread)
+    tile_p = Tile(k, shared, (DEPTH, BLOCK) if plan.transposed else (BLOCK, DEPTH), 0, WARPS * 32, thread)
     tile_v = Tile(k, shared, (DEPTH, plan.d), tile_p.end, WARPS * 32, thread)
     rows = Rows(k, Plan(plan.d, BLOCK, BLOCK, WARPS, False, True), thread >> 5, thread & 31)
     head, row0 = k.block_idx.y * n, k.block_idx.x * BLOCK
-    corner = (k.block_idx.y.astype(np.int64) * n + row0) * pitch
+    weights = k.block_idx.y.astype(np.int64) * n * pitch
 
     def start(t: Any, slot: Any) -> None:
         at = t * DEPTH
-        tile_p.copy(p, corner + at, pitch, n - row0, pitch - at, slot)
+        row, column = (at, row0) if plan.transposed else (row0, at)
+        tile_p.copy(p, weights + row * pitch + column, pitch, n - row, pitch - column, slot)
         tile_v.copy(values, (head + at) * plan.d, plan.d, n - at, slot=slot)
+
+    def left(i: int, depth: int, slot: Any) -> Any:
+        if plan.transposed:
+            return tile_p.left_transposed(rows.first // PIECE + i * (M // PIECE), depth * K, slot)
+        return tile_p.left(rows.first, i * M, 2 * depth, slot)
 
     for stage in range(STAGES - 1):
         start(stage, stage * plan.slot)
@@ -181,10 +183,10 @@ def values_kernel(k: Any, p: Any, values: Any, o: Any, n: Any, pitch: Any, *, pl
         start(t + (STAGES - 1), writing)
         k.async_commit()
         for depth in range(DEPTH // K):
-            left = [tile_p.left(rows.first, i * M, 2 * depth, reading) for i in range(len(sums))]
+            fragments = [left(i, depth, reading) for i in range(len(sums))]
             for j in range(plan.d // (2 * N)):
                 for column, right in enumerate(tile_v.right_transposed(depth * K, 2 * j, reading), 2 * j):
-                    for fragment, of_row in zip(left, sums, strict=True):
+                    for fragment, of_row in zip(fragments, sums, strict=True):
                         set_all(of_row[column], k.mma(fragment, right, tuple(of_row[column]), dtype=bfloat16))
         writing.set(reading)
         following = reading + plan.slot
@@ -197,58 +199,162 @@ def values_kernel(k: Any, p: Any, values: Any, o: Any, n: Any, pitch: Any, *, pl
     leave(k, out, o, (head + row0) * plan.d, plan.d, n - row0)
 
 
-def unfused(b: int, h: int, n: int, d: int = 64, device: sim.Device | None = None) -> list[Launch]:
+@sim.kernel
+def multiply_kernel(k: Any, a: Any, b: Any, out: Any, size: Any) -> None:
+    """Element by element, eight a thread."""
+    i = k.block_idx.x * k.block_dim.x + k.thread_idx.x
+    with k.if_(i < size // PIECE):
+        at = i.astype(np.int64) * (PIECE // 2)
+        words = [x.view(np.uint32).load(at, width=PIECE // 2) for x in (a, b)]
+        pairs = [[k.unpack(word, bfloat16) for word in pair] for pair in zip(*words, strict=True)]
+        products_ = [
+            [x.astype(np.float32) * y.astype(np.float32) for x, y in zip(*pair, strict=True)] for pair in pairs
+        ]
+        out.view(np.uint32).store(at, [k.pack(*pair, bfloat16) for pair in products_])
+
+
+@sim.kernel
+def softmax_backward_kernel(k: Any, g: Any, p: Any, out: Any, rows: Any, n: Any, pitch: Any, *, held: int) -> None:
+    """out = g - p sum(g) by rows, where g are gradients times weights; a warp a row, as in `softmax_warp_kernel`."""
+    lane = k.thread_idx.x & 31
+    row = k.block_idx.x * WARPS + (k.thread_idx.x >> 5)
+    with k.if_(row < rows):
+        first = row.astype(np.int64) * pitch + lane
+        x, w = (
+            [a.load(first + 32 * j, where=lane + 32 * j < n, otherwise=0.0).astype(np.float32) for j in range(held)]
+            for a in (g, p)
+        )
+        total = x[0]
+        for v in x[1:]:
+            total = total + v
+        for distance in (16, 8, 4, 2, 1):
+            total = total + k.shfl_xor(total, distance)
+        for j in range(held):
+            with k.if_(k.lane_id + 32 * j < pitch):
+                out[first + 32 * j] = (x[j] - w[j] * total).astype(bfloat16)
+
+
+class Steps:
+    """The launches of a chain, and the sizes that they share."""
+
+    def __init__(self, b: int, h: int, n: int, d: int) -> None:
+        require_positive(b=b, h=h, n=n)
+        require_choice("d", d, (32, 64, 128))
+        self.params = {"b": b, "h": h, "n": n, "d": d}
+        self.heads, self.n, self.d, self.pitch = b * h, n, d, blocks_for(n, PIECE) * PIECE
+        self.size = self.heads * n * self.pitch  #: elements of scores
+        self.tiles = blocks_for(n, BLOCK)
+        self.launches: list[Launch] = []
+
+    def _add(self, name: str, launch: Launch, flops: float) -> None:
+        self.launches.append(launch.with_(name=f"attention.unfused {name}", params=self.params, flops=flops))
+
+    def scores(self, name: str, q: Any, keys: Any, s: Any) -> None:
+        """s = q keys^T."""
+        plan = Plan(self.d, BLOCK, SCORE_COLUMNS, WARPS, False, self.n % BLOCK > 0)
+        shared = max((BLOCK + SCORE_COLUMNS) * self.d, BLOCK * SCORE_COLUMNS) * BF16.itemsize
+        grid = (blocks_for(self.n, SCORE_COLUMNS), self.tiles, self.heads)
+        args = (q, keys, s, self.n, self.pitch)
+        self._add(name, scores_kernel.launch(grid, plan.threads, args, {"plan": plan}, shared), self._product_flops)
+
+    def product(self, name: str, p: Any, values: Any, o: Any, transposed: bool = False) -> None:
+        """o = p values, or p^T values."""
+        plan = Product(self.d, transposed)
+        args, ring = (p, values, o, self.n, self.pitch), STAGES * plan.slot * BF16.itemsize
+        launch = product_kernel.launch((self.tiles, self.heads), WARPS * 32, args, {"plan": plan}, ring)
+        self._add(name, launch, self._product_flops)
+
+    @property
+    def _product_flops(self) -> float:
+        return 2.0 * self.heads * self.n * self.n * self.d
+
+    def scale(self, name: str, s: Any, out: Any) -> None:
+        """out = s / sqrt(d)."""
+        args = (s, out, self.size, 1 / math.sqrt(self.d))
+        self._add(name, scale_kernel.launch(self._pieces, POINT_BLOCK, args), float(self.size))
+
+    def multiply(self, name: str, a: Any, b: Any, out: Any) -> None:
+        self._add(name, multiply_kernel.launch(self._pieces, POINT_BLOCK, (a, b, out, self.size)), float(self.size))
+
+    @property
+    def _pieces(self) -> int:
+        return blocks_for(self.size // PIECE, POINT_BLOCK)
+
+    def softmax(self, name: str, s: Any, p: Any) -> None:
+        """A warp a row where rows are short, else a block a row: where the library changes over."""
+        n, rows = self.n, self.heads * self.n
+        if n <= WARP_ROW:
+            args, held = (s, p, rows, n, self.pitch), {"held": blocks_for(self.pitch, 32)}
+            launch = softmax_warp_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, args, held)
+        elif n <= LONGEST_ROW:
+            held = {"held": blocks_for(self.pitch, WIDEST_BLOCK)}
+            launch = softmax_block_kernel.launch(rows, WIDEST_BLOCK, (s, p, n, self.pitch), held)
+        else:
+            raise ValueError(f"n={n}: a block of the softmax holds rows of at most {LONGEST_ROW}")
+        self._add(name, launch, 5.0 * self.size)
+
+    def softmax_backward(self, name: str, g: Any, p: Any, out: Any) -> None:
+        if self.n > WARP_ROW:
+            raise ValueError(f"n={self.n}: the backward softmax gives a row to a warp, which holds at most {WARP_ROW}")
+        rows, held = self.heads * self.n, {"held": blocks_for(self.pitch, 32)}
+        args = (g, p, out, rows, self.n, self.pitch)
+        launch = softmax_backward_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, args, held)
+        self._add(name, launch, 3.0 * self.size)
+
+
+def unfused(
+    b: int, h: int, n: int, d: int = 64, backward: bool = False, device: sim.Device | None = None
+) -> list[Launch]:
     """The launches of `softmax(q @ k.T * d**-0.5) @ v` in bfloat16, in order: scores, scale, softmax, product.
 
-    With a `device` the launches are to run on it, one after the other: each then takes what the one before left.
-    Without one, each is a launch of its own, whose input is zeros unless it is Q, K or V.
+    With `backward` also those of its gradients, as automatic differentiation runs them: dV, dP, dP * P, softmax
+    backward, scale, dQ, dK. With a `device` the launches are to run on it, one after the other: each then takes what
+    the ones before left. Without one, each is a launch of its own, whose input is zeros unless it is Q, K, V or dO.
     """
-    require_positive(b=b, h=h, n=n)
-    require_choice("d", d, (32, 64, 128))
-    if n > LONGEST_ROW:
-        raise ValueError(f"n={n}: a block of the softmax holds rows of at most {LONGEST_ROW}")
-    heads, pitch = b * h, pitch_of(n)
+    steps = Steps(b, h, n, d)
     place: Any = (lambda x: x) if device is None else device.array
-    q, keys, values = inputs(b, h, n, d)
-    size = heads * n * pitch
-    s, scaled, p = (place(sim.zeros(size, BF16)) for _ in range(3))
-    on_q, on_keys, on_values, o = (place(x) for x in (q, keys, values, sim.zeros(heads * n * d, BF16)))
+    arrays = inputs(b, h, n, d, 4)
+    q, keys, values, do = (place(x) for x in arrays)
 
-    def right() -> dict[str, np.ndarray]:
-        weights, _ = attention_weights(*(x.reshape(heads, n, d) for x in (q, keys)), False)
-        return {"o": (weights @ values.reshape(heads, n, d).astype(np.float32)).astype(bfloat16).ravel()}
+    def scores() -> Any:
+        return place(sim.zeros(steps.size, BF16))
 
-    plan = Plan(d, BLOCK, SCORE_COLUMNS, WARPS, False, n % BLOCK > 0)
-    tiles = blocks_for(n, BLOCK)
-    shared = max((BLOCK + SCORE_COLUMNS) * d, BLOCK * SCORE_COLUMNS) * BF16.itemsize
-    first = scores_kernel.launch(
-        (blocks_for(n, SCORE_COLUMNS), tiles, heads), plan.threads, (on_q, on_keys, s, n, pitch), {"plan": plan}, shared
+    def rows() -> Any:
+        return place(sim.zeros(steps.heads * n * d, BF16))
+
+    s, scaled, p = scores(), scores(), scores()
+    steps.scores("scores", q, keys, s)
+    steps.scale("scale", s, scaled)
+    steps.softmax("softmax", scaled, p)
+    steps.product("product", p, values, rows())
+    if backward:
+        dp, ds, dscaled = scores(), scores(), scores()
+        steps.product("dV", p, do, rows(), transposed=True)
+        steps.scores("dP", do, values, dp)
+        steps.multiply("dP * P", dp, p, dscaled)
+        steps.softmax_backward("softmax backward", dscaled, p, ds)
+        steps.scale("dS", ds, dscaled)
+        steps.product("dQ", dscaled, keys, rows())
+        steps.product("dK", dscaled, q, rows(), transposed=True)
+    return (
+        _expecting(steps.launches, [x.reshape(b * h, n, d) for x in arrays]) if device is not None else steps.launches
     )
-    blocks = blocks_for(size // PIECE, SCALE_BLOCK)
-    second = scale_kernel.launch(blocks, SCALE_BLOCK, (s, scaled, size, 1 / math.sqrt(d)))
-    third = _softmax_launch(scaled, p, heads * n, n, pitch)
-    product = Product(d)
-    fourth = values_kernel.launch(
-        (tiles, heads),
-        WARPS * 32,
-        (p, on_values, o, n, pitch),
-        {"plan": product},
-        STAGES * product.slot * BF16.itemsize,
-    )
-    names = ("scores", "scale", "softmax", "product")
-    flops = (2.0 * heads * n * n * d, float(heads * n * n), 5.0 * heads * n * n, 2.0 * heads * n * n * d)
-    launches = [
-        launch.with_(name=f"attention.unfused {name}", params={"b": b, "h": h, "n": n, "d": d}, flops=count)
-        for launch, name, count in zip((first, second, third, fourth), names, flops, strict=True)
-    ]
-    if device is not None:
-        launches[-1] = launches[-1].with_(expected=right, rtol=3e-2, atol=1e-2)
-    return launches
 
 
-def _softmax_launch(s: Any, p: Any, rows: int, n: int, pitch: int) -> Launch:
-    """A warp a row where rows are short, else a block a row: where the library changes over."""
-    if n <= WARP_ROW:
-        held = blocks_for(pitch, 32)
-        return softmax_warp_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, (s, p, rows, n, pitch), {"held": held})
-    return softmax_block_kernel.launch(rows, WIDEST_BLOCK, (s, p, n, pitch), {"held": blocks_for(pitch, WIDEST_BLOCK)})
+def _expecting(launches: list[Launch], arrays: list[np.ndarray]) -> list[Launch]:
+    """The launches with NumPy's answers for those that leave a result."""
+    q, keys, values, do = arrays
+    answers = {
+        "product": lambda: attention(q, keys, values, False)[0],
+        "dQ": lambda: gradients(q, keys, values, do, False)[0],
+        "dK": lambda: gradients(q, keys, values, do, False)[1],
+        "dV": lambda: gradients(q, keys, values, do, False)[2],
+    }
+
+    def expecting(launch: Launch) -> Launch:
+        answer = answers.get(launch.name.removeprefix("attention.unfused "))
+        if answer is None:
+            return launch
+        return launch.with_(expected=lambda: {"o": answer().astype(bfloat16).ravel()}, rtol=3e-2, atol=3e-2)
+
+    return [expecting(launch) for launch in launches]

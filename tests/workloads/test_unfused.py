@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sim
+from sim.launch import Launch
 from sim.profile import Profile, load_profile
 from workloads.attention import flash, unfused
 
@@ -17,9 +18,23 @@ def gpu() -> Profile:
 @pytest.mark.parametrize(("b", "n", "d"), [(2, 64, 64), (1, 33, 64), (1, 200, 32), (1, 1030, 64)])
 def test_the_launches_in_order_are_attention(gpu: Profile, b: int, n: int, d: int) -> None:
     device = sim.Device(gpu)
-    launches = unfused(b, 1, n, d, device=device)
-    reports = [device.launch(launch) for launch in launches]
-    launches[-1].check(reports[-1])
+    run_and_check(device, unfused(b, 1, n, d, device=device), results=1)
+
+
+@pytest.mark.parametrize(("n", "d"), [(128, 64), (70, 32), (33, 64)])
+def test_the_launches_backward_give_the_gradients(gpu: Profile, n: int, d: int) -> None:
+    device = sim.Device(gpu)
+    run_and_check(device, unfused(1, 2, n, d, backward=True, device=device), results=4)
+
+
+def run_and_check(device: sim.Device, launches: list[Launch], results: int) -> None:
+    checked = 0
+    for launch in launches:
+        report = device.launch(launch)
+        if launch.expected is not None:
+            launch.check(report)
+            checked += 1
+    assert checked == results
 
 
 def test_instructions_are_the_librarys(gpu: Profile) -> None:
