@@ -214,14 +214,19 @@ def multiply_kernel(k: Any, a: Any, b: Any, out: Any, size: Any) -> None:
 
 
 @sim.kernel
-def softmax_backward_kernel(k: Any, g: Any, p: Any, out: Any, rows: Any, n: Any, pitch: Any, *, held: int) -> None:
-    """out = g - p sum(g) by rows, where g are gradients times weights; a warp a row, as in `softmax_warp_kernel`."""
+def softmax_backward_kernel(
+    k: Any, g: Any, p: Any, out: Any, rows: Any, n: Any, pitch: Any, *, held: int, whole: bool
+) -> None:
+    """out = g - p sum(g) by rows, where g are gradients times weights; a warp a row, as in `softmax_warp_kernel`.
+
+    `whole` says that a row is a multiple of 32 elements.
+    """
     lane = k.thread_idx.x & 31
     row = k.block_idx.x * WARPS + (k.thread_idx.x >> 5)
     with k.if_(row < rows):
         first = row.astype(np.int64) * pitch + lane
         x, w = (
-            [a.load(first + 32 * j, where=lane + 32 * j < n, otherwise=0.0).astype(np.float32) for j in range(held)]
+            [a.load(first + 32 * j, where=None if whole else lane + 32 * j < n).astype(np.float32) for j in range(held)]
             for a in (g, p)
         )
         total = x[0]
@@ -230,8 +235,12 @@ def softmax_backward_kernel(k: Any, g: Any, p: Any, out: Any, rows: Any, n: Any,
         for distance in (16, 8, 4, 2, 1):
             total = total + k.shfl_xor(total, distance)
         for j in range(held):
-            with k.if_(k.lane_id + 32 * j < pitch):
-                out[first + 32 * j] = (x[j] - w[j] * total).astype(bfloat16)
+            change = (x[j] - w[j] * total).astype(bfloat16)
+            if whole:
+                out[first + 32 * j] = change
+            else:
+                with k.if_(k.lane_id + 32 * j < pitch):
+                    out[first + 32 * j] = change
 
 
 class Steps:
@@ -296,9 +305,9 @@ class Steps:
     def softmax_backward(self, name: str, g: Any, p: Any, out: Any) -> None:
         if self.n > WARP_ROW:
             raise ValueError(f"n={self.n}: the backward softmax gives a row to a warp, which holds at most {WARP_ROW}")
-        rows, held = self.heads * self.n, {"held": blocks_for(self.pitch, 32)}
+        rows, constants = self.heads * self.n, {"held": blocks_for(self.pitch, 32), "whole": self.n % 32 == 0}
         args = (g, p, out, rows, self.n, self.pitch)
-        launch = softmax_backward_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, args, held)
+        launch = softmax_backward_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, args, constants)
         self._add(name, launch, 3.0 * self.size)
 
 
