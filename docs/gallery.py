@@ -13,13 +13,14 @@ from typing import Any
 import sim
 from sim import plot
 from sim.plot.figure import DPI, png
-from workloads import divergence, matmul, memory, shared, tensor, waves
+from workloads import divergence, gemm, matmul, memory, shared, tensor, waves
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"
 NAMES = {
     "sim": sim,
     "divergence": divergence,
+    "gemm": gemm,
     "matmul": matmul,
     "memory": memory,
     "shared": shared,
@@ -61,6 +62,11 @@ ENTRIES = (
         'report = sim.simulate(matmul.tiled(n=256, tile=32), gpu="h200", timeline=0)\nreport.draw_warps()',
     ),
     Entry(
+        "Pipeline of an SM",
+        "draw_pipeline",
+        'report = sim.simulate(gemm.pingpong(m=2048, n=2048, k=256), gpu="h200", timeline=0)\nreport.draw_pipeline()',
+    ),
+    Entry(
         "Blocks on SMs, waves and the tail",
         "draw_blocks",
         'report = sim.simulate(waves.live_values(grid=300, live=160), gpu="h200")\nreport.draw_blocks()',
@@ -95,7 +101,7 @@ All code below begins with
 ```python
 import sim
 import sim.plot
-from workloads import divergence, matmul, memory, shared, tensor, waves
+from workloads import divergence, gemm, matmul, memory, shared, tensor, waves
 ```
 """
 TAIL = """

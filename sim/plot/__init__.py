@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sim.plot.figure import save_figure as save_figure
     from sim.plot.memory import draw_memory as draw_memory
     from sim.plot.occupancy import draw_occupancy as draw_occupancy
+    from sim.plot.pipeline import draw_pipeline as draw_pipeline
     from sim.plot.roofline import draw_roofline as draw_roofline
     from sim.plot.sawtooth import draw_sawtooth as draw_sawtooth
     from sim.plot.sliders import explore as explore
@@ -33,6 +34,7 @@ OF_REPORT = {
     "draw_divergence": "sim.plot.warps",
     "draw_memory": "sim.plot.memory",
     "draw_occupancy": "sim.plot.occupancy",
+    "draw_pipeline": "sim.plot.pipeline",
     "draw_pipes": "sim.plot.bars",
     "draw_roofline": "sim.plot.roofline",
     "draw_sectors": "sim.plot.access",

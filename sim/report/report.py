@@ -210,6 +210,30 @@ class Report:
         """
         return self.recorded.frame
 
+    def pipeline(self) -> pd.DataFrame:
+        """When TMA, tensor cores and epilogues of the recorded SMs were busy, one row a span.
+
+        `sm`, `unit`, `block`, `warpgroup` (of the block: its warps 4 k to 4 k + 3), `start`, `end` in
+        cycles from launch. `unit` is "tma" (copies that these warps issued are under way), "tensor" (one
+        of their warpgroup products has tensor cores) or "epilogue" (from the end of a warp's product to
+        its last store to global memory before its next product). Spans of one warpgroup and unit that
+        touch are one row. Raises `TimelineError` where nothing was recorded.
+        """
+        from sim.report.pipeline import spans
+
+        return spans(self)
+
+    def tensor_utilization(self, step: int = 100) -> pd.DataFrame:
+        """How busy warpgroup products kept the tensor cores of the recorded SMs, one row for `step` cycles.
+
+        `sm`, `start`, `end` in cycles from launch, `utilization` (0 to 1: share of the sub-cores' cycles
+        in which their tensor cores had a product). The last row of an SM may be shorter. Raises
+        `TimelineError` where nothing was recorded, `ValueError` for a step below 1.
+        """
+        from sim.report.pipeline import utilization
+
+        return utilization(self, step)
+
     def breakdown(self, name: str) -> pd.DataFrame:
         """What a throughput figure is the largest of: `name`, `metric`, `value`, largest first.
 
@@ -244,6 +268,7 @@ class Report:
         draw_divergence = plot.draw_divergence
         draw_memory = plot.draw_memory
         draw_occupancy = plot.draw_occupancy
+        draw_pipeline = plot.draw_pipeline
         draw_pipes = plot.draw_pipes
         draw_roofline = plot.draw_roofline
         draw_sectors = plot.draw_sectors

@@ -19,7 +19,7 @@ from sim.report.stalls import COLOURS
 from sim.timeline import TimelineError
 from tests.core.launches import small
 from tests.plot.pictures import outside, overlaps
-from workloads import divergence, matmul, memory, tensor
+from workloads import divergence, gemm, matmul, memory, tensor
 
 REPORTS = {
     "tiled": lambda: sim.simulate(matmul.tiled(64, tile=16), gpu="h200", timeline=0),
@@ -27,11 +27,18 @@ REPORTS = {
     "transpose": lambda: sim.simulate(memory.transpose(64, "tiled"), gpu=small(), timeline=(0, 1)),
     "naive": lambda: sim.simulate(matmul.naive(32, coalesced=False), gpu="toy", timeline=0),
     "trip_counts": lambda: sim.simulate(divergence.trip_counts(200, below=40), gpu="rtx_4090", timeline=0),
+    "pingpong": lambda: sim.simulate(gemm.pingpong(256, 1024, 128, blocks=2), gpu=small(), timeline=0),
 }
 WITHOUT = {  # pictures that say that there is nothing to show
     ("naive", "draw_banks"): "accesses of kind shared_ld",
     ("trip_counts", "draw_banks"): "accesses of kind shared_ld",
+    ("pingpong", "draw_banks"): "accesses of kind shared_ld",
     ("transpose", "draw_roofline"): "no floating-point or tensor operations",
+    ("tiled", "draw_pipeline"): "no warpgroup products",
+    ("gemm", "draw_pipeline"): "no warpgroup products",
+    ("transpose", "draw_pipeline"): "no warpgroup products",
+    ("naive", "draw_pipeline"): "no warpgroup products",
+    ("trip_counts", "draw_pipeline"): "no warpgroup products",
 }
 
 
@@ -57,7 +64,7 @@ def test_no_text_lies_on_another_or_leaves_the_picture(name: str, draw: str) -> 
 
 @pytest.mark.parametrize("draw", sorted(set(plot.OF_REPORT) - {"draw_source"}))
 def test_it_is_as_wide_as_a_notebook_s_cell_and_shows_itself(draw: str) -> None:
-    png, size = picture("tiled", draw)._repr_png_()  # type: ignore[attr-defined]
+    png, size = picture("pingpong" if draw == "draw_pipeline" else "tiled", draw)._repr_png_()  # type: ignore[attr-defined]
     assert png.startswith(b"\x89PNG")
     assert size["width"] == WIDTH * DPI and size["height"] <= 1100
 
@@ -75,7 +82,7 @@ def test_it_is_a_method_and_says_how_to_read_it(draw: str) -> None:
     assert "How to read it:" in (inspect.getdoc(method) or "")
 
 
-NEED_TIMELINE = ("draw_banks", "draw_divergence", "draw_sectors", "draw_warps")
+NEED_TIMELINE = ("draw_banks", "draw_divergence", "draw_pipeline", "draw_sectors", "draw_warps")
 
 
 @pytest.mark.parametrize("draw", NEED_TIMELINE)
