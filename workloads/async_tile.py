@@ -17,6 +17,7 @@ from ml_dtypes import bfloat16
 import sim
 from sim.launch import Launch
 from workloads.data import blocks_for, require_choice, require_positive, workload
+from workloads.fusions import Fusion
 from workloads.tiles import WARPGROUP, M, eighths, store, tile_corner
 
 DTYPES = {"bf16": np.dtype(bfloat16), "f16": np.dtype(np.float16)}
@@ -40,6 +41,7 @@ class Plan:
 
     rows = M  #: of the tile that one warpgroup computes
     pairs = False  #: whether C is stored two numbers at once, where it is not stored in pieces
+    fusion = Fusion()
 
     @property
     def threads(self) -> int:
@@ -239,7 +241,7 @@ def async_tile_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any
     else:
         through_registers(k, plan, copies, slices, sums)
         warpgroup = k.thread_idx.x // WARPGROUP
-        store(k, plan, [sums], c, (corner[0] + warpgroup * M, corner[1]), (m, n))
+        store(k, plan, [sums], c, 0, (corner[0] + warpgroup * M, corner[1]), (m, n))
 
 
 @workload

@@ -20,6 +20,7 @@ import sim
 from sim.launch import Launch
 from workloads.async_tile import async_tile
 from workloads.data import blocks_for, require_choice, require_positive, workload
+from workloads.fusions import Fusion, fusion, relative_error
 from workloads.tiles import WARPGROUP, M, eighths, store, tile_corner
 
 __all__ = ["async_tile", "basic", "cooperative", "pingpong"]
@@ -54,6 +55,7 @@ class Plan:
     together: int  #: warpgroups that share a tile
     edges: bool  #: some tiles reach past C
     pairs: bool  #: C's columns come in pairs that a thread can store at once
+    fusion: Fusion  #: what is done with the sums
 
     @property
     def stored(self) -> np.dtype:
@@ -174,7 +176,7 @@ class Work:
 
 
 @sim.kernel
-def basic_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+def basic_kernel(k: Any, a: Any, b: Any, c: Any, operand: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
     """A tile a block; its first thread loads all stages but one ahead."""
     ring, work = Ring(k, plan, (a, b)), Work(k, plan, m, n, depth)
     corner, slices, ahead = work.corner(k.block_idx.x), work.slices, plan.stages - 1
@@ -191,7 +193,7 @@ def basic_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, 
         with k.if_(loads & (i + ahead < slices)):
             ring.fetch(i + ahead, corner, i + ahead)
     k.wgmma_wait()
-    store(k, plan, sums, c, (corner[0] + row, corner[1]), (m, n))
+    store(k, plan, sums, c, operand, (corner[0] + row, corner[1]), (m, n))
 
 
 def load_tiles(k: Any, ring: Ring, work: Work) -> None:
@@ -207,7 +209,7 @@ def load_tiles(k: Any, ring: Ring, work: Work) -> None:
 
 
 @sim.kernel(registers=LAUNCH_REGISTERS)
-def cooperative_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+def cooperative_kernel(k: Any, a: Any, b: Any, c: Any, operand: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
     """Persistent blocks: a warpgroup loads, two share each tile."""
     ring, work = Ring(k, plan, (a, b), readers=2 * WARPGROUP), Work(k, plan, m, n, depth)
     warpgroup = k.thread_idx.x // WARPGROUP
@@ -224,11 +226,11 @@ def cooperative_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: An
             read += slices
             k.wgmma_wait()
             ring.release(read - 1)
-            store(k, plan, sums, c, (corner[0] + row, corner[1]), (m, n))
+            store(k, plan, sums, c, operand, (corner[0] + row, corner[1]), (m, n))
 
 
 @sim.kernel(registers=LAUNCH_REGISTERS)
-def pingpong_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
+def pingpong_kernel(k: Any, a: Any, b: Any, c: Any, operand: Any, m: Any, n: Any, depth: Any, *, plan: Plan) -> None:
     """Persistent blocks: a warpgroup loads, two take turns; barrier 2 + w tells warpgroup w that it is its turn."""
     ring, work = Ring(k, plan, (a, b), readers=WARPGROUP), Work(k, plan, m, n, depth)
     warpgroup = k.thread_idx.x // WARPGROUP
@@ -249,19 +251,27 @@ def pingpong_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any, 
                     k.barrier_arrive(2 + (me ^ 1), 2 * WARPGROUP)
                 k.wgmma_wait()
                 ring.release(read + slices - 1)
-                store(k, plan, sums, c, corner, (m, n))
+                store(k, plan, sums, c, operand, corner, (m, n))
             turn += 1
             read += slices
 
 
 @workload
-def basic(m: int, n: int, k: int, tile: tuple[int, int] = (128, 256), stages: int = 4, dtype: str = "bf16") -> Launch:
+def basic(
+    m: int,
+    n: int,
+    k: int,
+    tile: tuple[int, int] = (128, 256),
+    stages: int = 4,
+    dtype: str = "bf16",
+    epilogue: str = "none",
+) -> Launch:
     """C [`m`, `n`] = A [`m`, `k`] B [`n`, `k`]^T, a `tile` of rows and columns a block, `stages` slices of k in flight.
 
     `dtype`: "bf16" and "f16" (C has the same type), "tf32" (C is float32), "e4m3" and "e5m2" (C is bf16), "s8"
     (C is int32). Sums are float32, of s8 int32. A and B hold multiples of 1/8, so that sums are exact in any order.
     """
-    plan = make_plan((m, n, k), tile, stages, dtype, (64, 128, 256), 1 if tile[0] == M else 2)
+    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (64, 128, 256), 1 if tile[0] == M else 2)
     blocks = blocks_for(m, plan.bm) * blocks_for(n, plan.bn)
     return _finish(basic_kernel, "basic", plan, (m, n, k), blocks, plan.together * WARPGROUP, {})
 
@@ -274,10 +284,11 @@ def cooperative(
     tile: tuple[int, int] = (128, 256),
     stages: int = 4,
     dtype: str = "bf16",
+    epilogue: str = "none",
     blocks: int = LAUNCH_SMS,
 ) -> Launch:
     """As `basic`, by at most `blocks` persistent blocks in which a warpgroup loads and two share a tile."""
-    plan = make_plan((m, n, k), tile, stages, dtype, (128, 256), 2)
+    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (128, 256), 2)
     return _persistent(cooperative_kernel, "cooperative", plan, (m, n, k), blocks)
 
 
@@ -289,10 +300,11 @@ def pingpong(
     tile: tuple[int, int] = (64, 256),
     stages: int = 4,
     dtype: str = "bf16",
+    epilogue: str = "none",
     blocks: int = LAUNCH_SMS,
 ) -> Launch:
     """As `cooperative`, but the two warpgroups have a tile each, and multiply in turns."""
-    plan = make_plan((m, n, k), tile, stages, dtype, (64, 128), 1)
+    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (64, 128), 1)
     return _persistent(pingpong_kernel, "pingpong", plan, (m, n, k), blocks)
 
 
@@ -300,13 +312,19 @@ Sizes = tuple[int, int, int]
 
 
 def make_plan(
-    sizes: Sizes, tile: tuple[int, int], stages: int, dtype: str, rows: tuple[int, ...], together: int
+    sizes: Sizes,
+    tile: tuple[int, int],
+    stages: int,
+    dtype: str,
+    epilogue: str,
+    rows: tuple[int, ...],
+    together: int,
 ) -> Plan:
     """The plan of a product. Raises `ValueError` for what the kernels have no code for."""
     (m, n, k), (bm, bn) = sizes, tile
     require_positive(m=m, n=n, k=k)
     require_choice("dtype", dtype, tuple(DTYPES))
-    plan = Plan(bm, bn, dtype, stages, together, m % bm > 0 or n % bn > 0, n % 2 == 0)
+    plan = Plan(bm, bn, dtype, stages, together, m % bm > 0 or n % bn > 0, n % 2 == 0, fusion(epilogue, n, k, bn))
     if bm not in rows:
         raise ValueError(f"tile={bm}x{bn}: rows must be {' or '.join(map(str, rows))}, 64 for each product")
     if bn % 8 or not 8 <= bn <= 256:
@@ -315,6 +333,8 @@ def make_plan(
         raise ValueError(f"tile={bm}x{bn}: a thread's {plan.rows * bn // WARPGROUP} sums are more than {MOST_SUMS}")
     if not 2 <= stages <= 8:
         raise ValueError(f"stages={stages}: must be from 2 to 8")
+    if dtype == "s8" and epilogue != "none":
+        raise ValueError(f"epilogue={epilogue!r}: takes float32 sums; of s8 they are whole numbers")
     row_bytes = k * plan.stored.itemsize
     if row_bytes % ROW_ALIGNMENT:
         raise ValueError(
@@ -338,21 +358,24 @@ def _finish(
     m, n, k = sizes
     out = np.dtype(DTYPES[plan.dtype][2])
     a, b = eighths((m, k), plan.stored, seed=7), eighths((n, k), plan.stored, seed=8)
+    operand = plan.fusion.operand(m, n, out)
 
     def right() -> dict[str, np.ndarray]:
-        return {"c": (a.astype(np.float32) @ b.astype(np.float32).T).astype(out)}
+        product = a.astype(np.float32) @ b.astype(np.float32).T
+        return plan.fusion.results(product, operand, out)
 
     maps = [sim.tensor_map(x, (rows, plan.bk)) for x, rows in ((a, plan.bm), (b, plan.bn))]
-    launch = kernel.launch(grid, threads, args=(*maps, sim.zeros((m, n), out), m, n, k), constants={"plan": plan})
-    return launch.with_(
+    args = (*maps, sim.zeros((m, n // plan.fusion.shrinks), out), operand, m, n, k)
+    exact = type(plan.fusion) is Fusion
+    return kernel.launch(grid, threads, args=args, constants={"plan": plan}).with_(
         name=f"gemm.{name}",
         params={
             "m": m, "n": n, "k": k, "tile": f"{plan.bm}x{plan.bn}", "stages": plan.stages, "dtype": plan.dtype,
-            **params,
+            "epilogue": plan.fusion.name, **params,
         },
         expected=right,
         flops=2.0 * m * n * k,
         facts={"tiles": blocks_for(m, plan.bm) * blocks_for(n, plan.bn)},
-        rtol=0.0,
-        atol=0.0,
+        rtol=0.0 if exact else relative_error(out),
+        atol=0.0 if exact else relative_error(out),
     )  # fmt: skip

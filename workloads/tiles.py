@@ -8,9 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from workloads.data import small_integers
+from workloads.fusions import Fusion
 
 WARPGROUP = 128  #: threads
 M = 64  #: rows of a product
+TOGETHER = 16  #: pairs of a thread whose results are made before they are stored
 
 
 class Tiling(Protocol):
@@ -32,6 +34,10 @@ class Tiling(Protocol):
     def pairs(self) -> bool:
         """Whether C's columns come in pairs that a thread can store at once."""
 
+    @property
+    def fusion(self) -> Fusion:
+        """What is done with the sums."""
+
 
 def tile_corner(k: Any, tile: Any, tiles_m: Any, tiles_n: Any, group: int) -> tuple[Any, Any]:
     """Row and column of a tile among the tiles: down a band of `group` rows, then to the band's next column.
@@ -43,60 +49,85 @@ def tile_corner(k: Any, tile: Any, tiles_m: Any, tiles_n: Any, group: int) -> tu
     return band * group + row, column
 
 
-def store(k: Any, plan: Tiling, sums: Sequence[Any], c: Any, corner: Any, sizes: Any) -> None:
-    """Write a warpgroup's sums, whose first row and column are `corner`, to C of `sizes`."""
-    if not plan.edges:
-        return put_all(k, plan, sums, c, corner, sizes, edge=False)
-    (row, column), (m, n) = corner, sizes
-    inside = (row + plan.rows <= m) & (column + plan.bn <= n)
-    with k.if_(inside):
-        put_all(k, plan, sums, c, corner, sizes, edge=False)
-    with k.else_():
-        put_all(k, plan, sums, c, corner, sizes, edge=True)
-
-
-def put_all(k: Any, plan: Tiling, sums: Sequence[Any], c: Any, corner: Any, sizes: Any, edge: bool) -> None:
-    """Write each pair of neighbours that a thread holds; at an `edge`, what lies inside C."""
+def store(k: Any, plan: Tiling, sums: Sequence[Any], c: Any, operand: Any, corner: Any, sizes: Any) -> None:
+    """Finish a warpgroup's sums, whose first row and column are `corner`, and write them to C of `sizes`."""
     (row0, column0), (m, n) = corner, sizes
-    for part, of_part in enumerate(sums):
-        row, column = of_part.place(0)
-        row, column = row0 + row + M * part, column0 + column
-        for i in range(0, len(of_part), 2):
-            down, right = 8 * (i >> 1 & 1), 8 * (i >> 2)
-            pair = Pair(k, plan, c, row + down, column + right, n)
-            if edge:
-                pair.put_inside(of_part[i], of_part[i + 1], m)
-            else:
-                pair.put(of_part[i], of_part[i + 1])
+    row, column = sums[0].place(0)
+    first = [row0 + (row + M * part) for part in range(len(sums))]
+    rows = [[Row(k, plan, c, operand, at + down, m if plan.edges else None) for down in (0, 8)] for at in first]
+    if plan.edges:
+        with k.if_((row0 + plan.rows <= m) & (column0 + plan.bn <= n)):
+            store_rows(sums, rows, column0 + column, None)
+        with k.else_():
+            store_rows(sums, rows, column0 + column, n)
+    else:
+        store_rows(sums, rows, column0 + column, None)
+    for each in (row for of_part in rows for row in of_part):
+        each.finish(column0 // plan.bn)
 
 
-class Pair:
-    """Two neighbours in a row of C."""
+def store_rows(sums: Sequence[Any], rows: Sequence[Sequence[Row]], column0: Any, n: Any) -> None:
+    """Finish and write each pair of neighbours that a thread holds; at an edge, of `n` columns, what lies inside C."""
+    for of_part, two in zip(sums, rows, strict=True):
+        pairs = [(two[i >> 1 & 1], i, column0 + 8 * (i >> 2)) for i in range(0, len(of_part), 2)]
+        for first in range(0, len(pairs), TOGETHER):
+            some = pairs[first : first + TOGETHER]
+            if n is not None:
+                for row, i, column in some:
+                    row.store_inside(of_part[i], of_part[i + 1], column, n)
+                continue
+            # What an epilogue loads is asked for before the stores, past which it could not move.
+            results = [row.results(of_part[i], of_part[i + 1], column) for row, i, column in some]
+            for (row, _, column), values in zip(some, results, strict=True):
+                row.put(values, column)
 
-    def __init__(self, k: Any, plan: Tiling, c: Any, row: Any, column: Any, n: Any) -> None:
-        self.k, self.plan, self.c, self.row, self.column, self.n = k, plan, c, row, column, n
 
-    def put(self, x: Any, y: Any) -> None:
-        """Store both, at once where C's rows begin at whole pairs."""
-        k, c = self.k, self.c
-        if self.plan.pairs and c.dtype.is_half:
-            c.view(np.uint32)[self.row * (self.n // 2) + self.column // 2] = k.pack(x, y, c.dtype)
-        elif self.plan.pairs:
-            c.store((self.row, self.column), (x, y))
-        else:
-            self._put_one(0, x)
-            self._put_one(1, y)
+class Row:
+    """A row of a tile, of which a thread holds some pairs. At an edge, C has `m` rows, and this may not be one."""
 
-    def _put_one(self, right: int, value: Any) -> None:
-        self.c[self.row, self.column + right] = value.astype(self.c.dtype)
+    def __init__(self, k: Any, plan: Tiling, c: Any, operand: Any, row: Any, m: Any) -> None:
+        self.k, self.plan, self.c, self.operand, self.row = k, plan, c, operand, row
+        self.inside = True if m is None else row < m
+        # A row past the edge has the facts of the last one: what is made of them is not stored.
+        self.facts = plan.fusion.of_row(k, operand, row if m is None else k.min(row, m - 1))
 
-    def put_inside(self, x: Any, y: Any, m: Any) -> None:
-        """Store what lies inside C."""
-        with self.k.if_((self.row < m) & (self.column + 1 < self.n)):
-            self.put(x, y)
+    def results(self, x: Any, y: Any, column: Any) -> Sequence[Any]:
+        """What is stored for the pair at `column`."""
+        return self.plan.fusion.apply(self.k, (x, y), self.operand, self.row, column, self.facts)
+
+    def put(self, values: Sequence[Any], column: Any) -> None:
+        """Store the results of the pair at `column`."""
+        put(self.k, self.c, self.row, column // self.plan.fusion.shrinks, values, self.plan.pairs)
+
+    def store_inside(self, x: Any, y: Any, column: Any, n: Any) -> None:
+        """Finish and store of the pair at `column` what lies inside C."""
+        with self.k.if_(self.inside & (column + 1 < n)):
+            self.put(self.results(x, y, column), column)
         if not self.plan.pairs:
-            with self.k.if_((self.row < m) & (self.column + 1 == self.n)):
-                self._put_one(0, x)
+            with self.k.if_(self.inside & (column + 1 == n)):
+                self.c[self.row, column] = x.astype(self.c.dtype)
+
+    def finish(self, tile: Any) -> None:
+        """Add up what the four threads that share the row have gathered."""
+        if not self.plan.fusion.sums_rows:
+            return
+        for distance in (1, 2):
+            self.facts.set(self.facts + self.k.shfl_xor(self.facts, distance))
+        with self.k.if_((self.k.lane_id & 3) == 0):
+            with self.k.if_(self.inside):
+                self.operand[tile, self.row] = self.facts
+
+
+def put(k: Any, c: Any, row: Any, column: Any, values: Sequence[Any], together: bool = True) -> None:
+    """Store neighbours of a row, with one instruction where they may be stored `together`."""
+    if len(values) > 1 and together and c.dtype.is_half:
+        words = [k.pack(x, y, c.dtype) for x, y in zip(values[::2], values[1::2], strict=True)]
+        c.view(np.uint32).store(row * (c.shape[1] // 2) + column // 2, words)
+    elif len(values) > 1 and together:
+        c.store((row, column), tuple(values))
+    else:
+        for j, value in enumerate(values):
+            c[row, column + j] = value.astype(c.dtype)
 
 
 def eighths(shape: tuple[int, int], dtype: np.dtype, seed: int) -> np.ndarray:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sim.launch import Launch
 from sim.report import Report
 from workloads import gemm
+from workloads.epilogues import separate
+from workloads.fusions import NAMES
 from workloads.gemm import DTYPES
 
 Checked = Callable[[Launch], Report]
@@ -124,3 +127,71 @@ def test_blocks_that_take_turns_are_faster_when_storing_counts(checked: Checked)
 def test_what_has_no_code_is_refused(schedule: Any, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         schedule(**{"m": 128, "n": 128, "k": 64, **arguments})
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "tf32", "e4m3"])
+@pytest.mark.parametrize("epilogue", NAMES)
+def test_every_epilogue_is_right(checked: Checked, epilogue: str, dtype: str) -> None:
+    checked(small(gemm.pingpong, 128, 128, 192, dtype=dtype, epilogue=epilogue))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("epilogue", NAMES)
+def test_every_epilogue_is_right_at_edges(checked: Checked, schedule: Any, epilogue: str) -> None:
+    n = 192 if epilogue == "rotary" else 134
+    checked(small(schedule, 130, n, 72, epilogue=epilogue, tile=(128, 128)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("epilogue", NAMES)
+def test_epilogues_of_the_cards_tile_fit_the_registers(schedule: Any, epilogue: str) -> None:
+    assert "LDL" not in schedule(256, 512, 64, epilogue=epilogue).program.listing()
+
+
+@pytest.mark.parametrize("epilogue", NAMES[1:])
+@pytest.mark.parametrize(("m", "n", "dtype"), [(3, 64, "bf16"), (2, 1088, "f16"), (5, 192, "tf32")])
+def test_separate_kernels_are_right(checked: Checked, epilogue: str, m: int, n: int, dtype: str) -> None:
+    checked(separate(m, n, epilogue, dtype))
+
+
+@pytest.mark.parametrize("epilogue", ["scale", "swiglu", "rms_stats", "rms_scale"])
+def test_fused_epilogues_save_time_and_memory_traffic(checked: Checked, epilogue: str) -> None:
+    """The product's result need not be written and read again."""
+    plain, fused = (checked(gemm.cooperative(256, 512, 128, epilogue=e, blocks=2)) for e in ("none", epilogue))
+    after = checked(separate(256, 512, epilogue))
+    sectors = "lts__t_sectors_srcunit_tex.sum"
+    assert fused.cycles < plain.cycles + after.cycles
+    assert fused[sectors] + 256 * 512 * 2 // 32 <= plain[sectors] + after[sectors]
+
+
+def test_statistics_of_one_product_scale_the_next(checked: Checked) -> None:
+    """RMSNorm over two products, as CODA fuses it: the first leaves sums of squares by tile, the second uses them."""
+    statistics = gemm.basic(128, 256, 64, tile=(64, 64), epilogue="rms_stats", dtype="tf32")
+    report = checked(statistics)
+    sums, product = report.outputs["operand"], report.outputs["c"]
+    np.testing.assert_allclose(sums.sum(axis=0), (product**2).sum(axis=1), rtol=1e-5)
+    scaling = gemm.basic(128, 64, 256, tile=(64, 64), epilogue="rms_scale", dtype="tf32")
+    assert scaling.args[3].shape == sums.shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epilogue": "relu"}, "epilogue='relu': choose one of 'none', 'bias'"),
+        ({"epilogue": "bias", "n": 67}, "n=67: epilogues take columns by pairs"),
+        ({"epilogue": "rotary", "n": 96}, "n=96: rotary embedding turns heads of 64 columns"),
+        ({"epilogue": "bias", "dtype": "s8"}, "epilogue='bias': takes float32 sums"),
+    ],
+)
+def test_epilogues_without_code_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gemm.basic(**{"m": 64, "n": 64, "k": 64, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((8, 12, "bias"), "n=12: a thread takes 8 columns"), ((8, 8, "none"), "epilogue='none': choose one of")],
+)
+def test_separate_kernels_without_code_are_refused(arguments: tuple[int, int, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        separate(*arguments)
