@@ -59,7 +59,7 @@ def block_sum(k: Any, value: Any) -> Any:
 
 
 @workload
-def separate(m: int, n: int, epilogue: str, dtype: str = "bf16") -> Launch:
+def separate(m: int, n: int, epilogue: str = "bias", dtype: str = "bf16") -> Launch:
     """An epilogue of `gemm.basic` and the others, on a matrix [`m`, `n`] of C's type for products of `dtype`.
 
     What it adds to an unfused product is this kernel's time and memory traffic.
