@@ -6,7 +6,6 @@ import re
 
 from sim.isa import (
     PT,
-    TMA_MULTICAST,
     TMA_PREFETCH,
     TMA_STORE,
     UPT,
@@ -147,8 +146,8 @@ def mbarrier(c: Cursor) -> None:
             raise SassError("only a plain arrival can be dropped")
         out.x = MbarrierOp.ARRIVE_DROP if dropped else kind
         c.destination(2)
-        if remote and out.nd:
-            raise SassError("a remote arrival has no result")
+        if remote:
+            raise SassError("an arrival in the shared memory of another block of the cluster is not known")
         _barrier_address(c)
         if counted:
             c.source("b")
@@ -213,6 +212,11 @@ def _uniform_pair(c: Cursor, slot: str, words: int) -> None:
     setattr(c.out, f"n{slot}", words)
 
 
+def _refuse_multicast(c: Cursor) -> None:
+    if "MULTICAST" in c.modifiers:
+        raise SassError("a copy to several blocks of a cluster is not known")
+
+
 @opcode("UTMALDG", "UTMASTG", "UTMAPF")
 def tensor_copy(c: Cursor) -> None:
     """TMA: a tensor's box to shared memory, back, or into L2."""
@@ -220,11 +224,10 @@ def tensor_copy(c: Cursor) -> None:
     c.drop("L2", "TILE")
     dimensions = c.need({f"{d}D": d for d in range(1, 6)}, "number of dimensions")
     kind = {"UTMALDG": 0, "UTMASTG": TMA_STORE, "UTMAPF": TMA_PREFETCH}[c.base]
-    c.out.x = dimensions | kind | (TMA_MULTICAST if c.has("MULTICAST") else 0)
+    c.out.x = dimensions | kind
+    _refuse_multicast(c)
     _uniform_pair(c, "a", dimensions + {0: 2, TMA_STORE: 1, TMA_PREFETCH: 0}[kind])
     _uniform_pair(c, "b", 2)
-    if c.out.x & TMA_MULTICAST:
-        c.source("c")
     if c.operands:  # a cache hint
         c.take()
 
@@ -236,7 +239,7 @@ def bulk_copy(c: Cursor) -> None:
     directions = [m for m in c.modifiers if m in ("S", "G", "L2")]
     for name in directions:
         c.has(name)
-    c.out.x = TMA_MULTICAST if c.has("MULTICAST") else 0
+    _refuse_multicast(c)
     if c.base == "UBLKPF":
         c.out.x |= TMA_PREFETCH
     elif directions == ["S", "G"]:

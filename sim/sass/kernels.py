@@ -203,6 +203,8 @@ def _source(
 
 def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program:
     """A kernel as a program. Raises `SassError` for the first instruction that is not known."""
+    if kernel.cluster != (1, 1, 1):
+        raise SassError(f"kernel {kernel.name} is for clusters of {kernel.cluster} blocks, which are not simulated")
     code = list(kernel.instructions)
     while code and code[-1].text == "NOP":
         code.pop()

@@ -54,6 +54,7 @@ class RawKernel:
     registers: int | None = None
     frame_bytes: int | None = None  #: stack of a thread, called functions included
     shared_bytes: int | None = None
+    cluster: tuple[int, int, int] = (1, 1, 1)  #: blocks of a cluster, `__cluster_dims__`
     param_base: int | None = None
     params: dict[int, tuple[int, int]] = field(default_factory=dict)  #: position -> (offset, bytes)
     banks: dict[int, bytes] = field(default_factory=dict)
@@ -272,6 +273,9 @@ class _Reader:
         for attribute, values in self._attributes(f".nv.info.{name}"):
             if attribute == "EIATTR_PARAM_CBANK" and len(values) >= 3:
                 kernel.param_base = int(values[1], 0)
+            elif attribute == "EIATTR_CTA_PER_CLUSTER" and len(values) >= 3:
+                x, y, z = (int(v, 0) for v in values[:3])
+                kernel.cluster = x, y, z
             elif attribute == "EIATTR_KPARAM_INFO" and len(values) >= 4:
                 size = sum(int(v, 0) << 8 * k for k, v in enumerate(values[3:7])) >> 18
                 kernel.params[int(values[1], 0)] = int(values[2], 0), size

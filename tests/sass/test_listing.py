@@ -105,6 +105,12 @@ def test_an_inlined_function_has_its_own_lines() -> None:
         ("BRA 0x2000", "its target 0x2000 lies outside"),
         ("BRA `(.L_x_9)", "is not in this kernel's code"),
         ("UTMAREDG.2D.ADD [UR4], [UR16]", "opcode UTMAREDG is not known"),
+        ("UTMALDG.2D.MULTICAST [UR4], [UR10], UR9", "copy to several blocks of a cluster is not known"),
+        ("UBLKCP.S.G.MULTICAST [UR4], [UR10], UR7", "copy to several blocks of a cluster is not known"),
+        (
+            "SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR11], RZ",
+            "address 0x0010: `SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR11], RZ`: an arrival in",
+        ),
         ("MOV R1, c[0x3][0x10]", "reads constant bank 3, which the listing does not have"),
     ],
 )
@@ -113,6 +119,25 @@ def test_an_unknown_instruction_is_named(line: str, problem: str) -> None:
     assert "copy1" in kernels and kernels["copy1"].registers == 16  # the others stay usable
     with pytest.raises(SassError, match=problem.replace("(", r"\(").replace("[", r"\[").replace("`(", r"`\(")):
         kernels["k"]
+
+
+def test_a_kernel_for_clusters_is_refused() -> None:
+    attribute = """
+	//----- nvinfo : EIATTR_CTA_PER_CLUSTER
+	.align		4
+        /*0044*/ 	.byte	0x04, 0x3d
+        /*0046*/ 	.short	(.L_663 - .L_662)
+.L_662:
+        /*0048*/ 	.word	0x00000002
+        /*004c*/ 	.word	0x00000001
+        /*0050*/ 	.word	0x00000001
+
+	//----- nvinfo : EIATTR_PARAM_CBANK
+"""
+    text = NVDISASM.replace("\n	//----- nvinfo : EIATTR_PARAM_CBANK\n", attribute)
+    assert text != NVDISASM
+    with pytest.raises(SassError, match=r"kernel scale is for clusters of \(2, 1, 1\) blocks"):
+        load_sass(text)["scale"]
 
 
 def test_kernels_are_found_by_name() -> None:
