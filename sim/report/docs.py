@@ -36,12 +36,13 @@ def markdown() -> str:
 def _sections() -> Iterator[str]:
     for key, title in _ordered_titles().items():
         yield f"## {title}\n"
-        yield "| Metric | Label | Unit | Formula | Meaning |"
-        yield "|---|---|---|---|---|"
+        yield "| Metric | Unit | Meaning |"
+        yield "|---|---|---|"
         for metric in METRICS:
             if metric.section == key:
                 meaning = f"{metric.meaning} *{metric.note}*" if metric.note else metric.meaning
-                cells = (f"`{metric.name}`", metric.label, metric.unit, f"`{formula_text(metric.formula)}`", meaning)
+                name = f"`{metric.name}`<br>{metric.label}"
+                cells = (name, metric.unit, f"{meaning}<br>`{formula_text(metric.formula)}`")
                 yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
         yield ""
 
