@@ -183,9 +183,13 @@ class AddressLowering(Rebuilder):
     def _without_constant(self, v: Value) -> tuple[Value | None, int]:
         """`v` as a value plus a constant; the value is None for a constant."""
         found = self._stripped.get(v.id)
-        if found is None:
+        if found is None or not self._is_there(found[0]):
             found = self._stripped[v.id] = self._strip(v)
         return found
+
+    def _is_there(self, value: Value | None) -> bool:
+        """True when `value` was made in a region around this one, not in the other way of an `If`."""
+        return value is None or value.region is None or value.region.encloses(self.e.region)
 
     def _strip(self, v: Value) -> tuple[Value | None, int]:
         e, op = self.e, v.op

@@ -92,6 +92,7 @@ class Emitter:
         return found
 
     def _append(self, region: Region, op: str, type_: Type, args: tuple[Value, ...], attr: Any) -> Value:
+        assert all(a.region is None or a.region.encloses(region) for a in args), f"{op} of a value of another way"
         value = Value(op, type_, args, attr, region, self.line)
         value.id = self.graph.count
         self.graph.count += 1

@@ -345,3 +345,38 @@ def test_loads_see_earlier_stores():
     run(stores_between, (x, out))
     t = np.arange(32)
     np.testing.assert_array_equal(out, t + (t + 1) + 2 * (t + 1))
+
+
+@sim.kernel
+def nested_copies(k, a, out, n, m):
+    i = k.thread_idx.x
+    s = k.shared(64, np.float32)
+    s[i] = -1.0
+    k.syncthreads()
+    with k.if_(i < n):
+        with k.if_(i > m):
+            k.async_copy(s, i, a, 3 * i + 5, bytes=4, pred=(i & 1) == 0)
+        with k.if_(i == m):
+            k.async_copy(s, i, a, 3 * i + 6, bytes=4, pred=(i & 1) == 0)
+    with k.else_():
+        with k.if_(i > m + 3):
+            k.async_copy(s, i, a, 3 * i + 7, bytes=4, pred=(i & 4) == 0)
+    k.async_commit()
+    k.async_wait(0)
+    k.syncthreads()
+    out[i] = s[i]
+
+
+@pytest.mark.parametrize(("n", "m"), [(40, 10), (64, 0), (20, 19), (30, 40)])
+def test_asynchronous_copies_under_conditions_inside_conditions(n, m):
+    a, out, i = np.arange(1, 301, dtype=np.float32), np.zeros(64, np.float32), np.arange(64)
+    run(nested_copies, (a, out, n, m), block=64)
+    even = i % 2 == 0
+    expected = np.full(64, -1, np.float32)
+    for chosen, at, copied in (
+        ((i < n) & (i > m), 3 * i + 5, even),
+        ((i < n) & (i == m), 3 * i + 6, even),
+        ((i >= n) & (i > m + 3), 3 * i + 7, (i & 4) == 0),
+    ):
+        expected[chosen] = np.where(copied, a[at], 0)[chosen]
+    np.testing.assert_array_equal(out, expected)

@@ -331,3 +331,25 @@ def test_a_variable_changed_at_the_end_does_not_hinder_the_exit():
     program = run(changed_at_the_end, (x, y, 20))
     np.testing.assert_array_equal(y, np.where(np.arange(32) < 20, x + 2, 0))
     assert count(program, "EXIT") == 2 and count(program, "BSSY") == 0
+
+
+@sim.kernel
+def indexed_in_two_ways(k, y, n, first):
+    i = k.thread_idx.x
+    at = first + ((i >> 5) + 1) * 32
+    with k.if_(i < n):
+        with k.if_((i & 1) == 0):
+            y[at + (i & 31)] = 1
+    with k.else_():
+        with k.if_((i & 1) == 1):
+            y[at + (i & 31) + 128] = 2
+
+
+@pytest.mark.parametrize("n", [0, 50, 128])
+def test_what_one_way_makes_of_an_index_is_not_there_in_the_other(n):
+    y, i = np.zeros(300, np.int32), np.arange(128)
+    run(indexed_in_two_ways, (y, n, 7), block=128)
+    expected = np.zeros(300, np.int32)
+    expected[39 + i[(i < n) & (i % 2 == 0)]] = 1
+    expected[39 + 128 + i[(i >= n) & (i % 2 == 1)]] = 2
+    np.testing.assert_array_equal(y, expected)
