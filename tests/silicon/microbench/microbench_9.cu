@@ -53,7 +53,7 @@ __global__ void bench(Args p, ll* result) {
       if (on) for (int i = 0; i < p.turns; i++) {
         uint4 v[8]; u32 q = rs + (t & 511) * 16;
         #pragma unroll
-        for (int k = 0; k < 8; k++) asm volatile("ld.shared::cluster.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "r"(q + (k & 1) * 8192));
+        for (int k = 0; k < 8; k++) asm volatile("ld.shared::cluster.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "r"(q + (k & 1) * 8192) : "memory");
         #pragma unroll
         for (int k = 0; k < 8; k++) x += v[k].x + v[k].y + v[k].z + v[k].w;
       } break;
@@ -90,9 +90,10 @@ __global__ void bench(Args p, ll* result) {
       } break;
     case 11:  // the same with st.async, which brings its own bytes
       if (t == 0) for (int i = 0; i < p.turns; i++) {
-        expect(at(&a), 4);
-        if (i == 0) { asm volatile("nanosleep.u32 2000;"); }
+        if (rank != 0) expect(at(&a), 4);
+        if (i == 0 && rank == 0) { asm volatile("nanosleep.u32 2000;"); }
         if (rank != 0 || i) wait(at(&a), (rank ? i : i - 1) & 1);
+        if (rank == 0) expect(at(&a), 4);
         asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0],%1,[%2];" :: "r"(rs), "r"(i), "r"(ra) : "memory");
       } break;
     case 12:  // bulk copies to the next block's shared memory, one after another
@@ -177,6 +178,7 @@ __global__ void bench(Args p, ll* result) {
   }
   if (x == 12345678) result[0] = x;
 }
+__global__ void empty(int n) {}
 static ll h[132 * 3 * 16]; static ll* d; static char *g, *o;
 static void run(int blocks, int size, int threads, Args p, int shared = 65536 + 1024) {
   p.g = g; p.out = o;
@@ -203,12 +205,24 @@ int main(int argc, char** argv) {
     CK(cudaOccupancyMaxActiveClusters(&n, bench, &cfg));
     printf("{\"k\":\"max_active_clusters\",\"cluster\":%d,\"shared\":%d,\"clusters\":%d}\n", size, shared, n);
   }
-  for (int size : {1, 2, 4, 8, 16}) {
-    int n = size == 16 ? 112 : size == 8 ? 120 : 132; n -= n % size;
+  for (int size : {1, 2, 3, 4, 6, 8, 16}) {
+    int n = size == 16 ? 112 : size == 8 ? 120 : size == 6 ? 102 : size == 3 ? 117 : 120;
     run(n, size, 32, {0, 0, 4, 8}, 200 * 1024);
     printf("{\"k\":\"place\",\"cluster\":%d,\"sm\":[", size);
     for (int i = 0; i < n; i++) printf("%s%lld", i ? "," : "", h[i * 3 + 1]);
     printf("]}\n"); fflush(stdout);
+  }
+  cudaEvent_t e0, e1; CK(cudaEventCreate(&e0)); CK(cudaEventCreate(&e1));
+  for (int blocks : {128, 8192}) for (int size : {1, 2, 4, 8}) {  // empty blocks: what starting them takes
+    run(128, size, 32, {99, 0, 0, 0}, 1024);
+    cudaLaunchConfig_t cfg = {}; cfg.gridDim = blocks; cfg.blockDim = 32; cfg.dynamicSmemBytes = 1024;
+    cudaLaunchAttribute attr[1]; attr[0].id = cudaLaunchAttributeClusterDimension; attr[0].val.clusterDim.x = size; attr[0].val.clusterDim.y = attr[0].val.clusterDim.z = 1;
+    cfg.attrs = attr; cfg.numAttrs = 1;
+    CK(cudaEventRecord(e0));
+    for (int r = 0; r < 20; r++) CK(cudaLaunchKernelEx(&cfg, empty, 0));
+    CK(cudaEventRecord(e1)); CK(cudaDeviceSynchronize());
+    float ms; CK(cudaEventElapsedTime(&ms, e0, e1));
+    printf("{\"k\":\"empty_blocks\",\"blocks\":%d,\"cluster\":%d,\"us\":%.3f}\n", blocks, size, ms * 1000 / 20); fflush(stdout);
   }
   const int T = 256;
   for (int size : {1, 2, 4, 8, 16}) for (int threads : {32, 256, 1024}) {
