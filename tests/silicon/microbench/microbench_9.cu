@@ -214,7 +214,6 @@ int main(int argc, char** argv) {
   }
   cudaEvent_t e0, e1; CK(cudaEventCreate(&e0)); CK(cudaEventCreate(&e1));
   for (int blocks : {128, 8192}) for (int size : {1, 2, 4, 8}) {  // empty blocks: what starting them takes
-    run(128, size, 32, {99, 0, 0, 0}, 1024);
     cudaLaunchConfig_t cfg = {}; cfg.gridDim = blocks; cfg.blockDim = 32; cfg.dynamicSmemBytes = 1024;
     cudaLaunchAttribute attr[1]; attr[0].id = cudaLaunchAttributeClusterDimension; attr[0].val.clusterDim.x = size; attr[0].val.clusterDim.y = attr[0].val.clusterDim.z = 1;
     cfg.attrs = attr; cfg.numAttrs = 1;
