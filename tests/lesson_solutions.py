@@ -73,4 +73,43 @@ def swizzled(k, x, y):
     y[column + ty, row + tx] = tile[tx, ty ^ tx]
 """,
     },
+    "06_low_precision_fusion_recomputation": {
+        "exercise-1": "prediction = 8  # 4 and 2 are read, 2 are written",
+        "exercise-2": """
+@sim.kernel
+def scaled_swish_add(k, x, r, y):
+    results = []
+    for v, w in zip(x.load(first(k), width=WIDTH), r.load(first(k), width=WIDTH), strict=True):
+        half = 0.5 * v
+        results.append(half * sigmoid(k, half) + w)
+    y.store(first(k), results)
+
+
+def layer(device, x, r, y, t, u):
+    return [run(device, scaled_swish_add, x, r, y)]
+""",
+        "exercise-3": """
+ELEMENTS = 8
+
+
+@sim.kernel
+def double(k, x, y):
+    i = ELEMENTS * (k.block_idx.x * k.block_dim.x + k.thread_idx.x)
+    y.store(i, [(2 * v.astype(np.float32)).astype(y.dtype) for v in x.load(i, width=ELEMENTS)])
+""",
+        "exercise-4": """
+@sim.kernel
+def swish_forward(k, x, s, y):
+    y.store(first(k), [v * sigmoid(k, v) for v in x.load(first(k), width=WIDTH)])
+
+
+@sim.kernel
+def swish_backward(k, g, x, s, dx):
+    results = []
+    for w, v in zip(g.load(first(k), width=WIDTH), x.load(first(k), width=WIDTH), strict=True):
+        t = sigmoid(k, v)
+        results.append(w * (t + v * (t * (1 - t))))
+    dx.store(first(k), results)
+""",
+    },
 }
