@@ -14,11 +14,12 @@ import sim
 from sim.cli import app
 from sim.cli.workloads import find_workloads
 from tests.cuda.extras import needs_cuda
+from tests.docs.pages import Block, blocks
 from workloads import matmul
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTHON = [block for block in blocks(ROOT / "README.md") if block.language == "python"]
 SET_UP = "git clone <repository> tailwave && cd tailwave && python3 -m venv .venv && .venv/bin/pip install -q -e "
 
 
@@ -35,15 +36,13 @@ def test_two_commands_set_up_and_run_the_main_job_and_the_tests() -> None:
 
 def examples() -> list[Any]:
     """The README's Python, each where what it needs is installed."""
-    return [pytest.param(code, marks=[needs_cuda] if "compile_cuda" in code else []) for code in PYTHON]
+    return [pytest.param(block, marks=[needs_cuda] if "compile_cuda" in block.code else []) for block in PYTHON]
 
 
-@pytest.mark.parametrize("code", examples(), ids=range(len(PYTHON)))
-def test_its_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "readme.py"
-    script.write_text(code)  # a file, because kernels and tracebacks look for their source
+@pytest.mark.parametrize("block", examples(), ids=range(len(PYTHON)))
+def test_its_python_runs_each_block_by_itself(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, str(script), "exec"), {"__name__": "readme"})
+    block.run({"__name__": "__main__"})
 
 
 def names(line: str) -> str:

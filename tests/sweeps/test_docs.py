@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/sweeps.md").read_text(), re.DOTALL)
+from tests.docs.pages import ROOT, blocks
+
+BLOCKS = [block.code for block in blocks(ROOT / "docs/sweeps.md") if block.runs]
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=["local", "profiles", "cluster"])
