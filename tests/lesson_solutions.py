@@ -112,4 +112,29 @@ def swish_backward(k, g, x, s, dx):
     dx.store(first(k), results)
 """,
     },
+    "07_latency_hiding_occupancy": {
+        "exercise-1": "prediction = 24  # a block takes 20,480 registers, so three fit: 24 warps",
+        "exercise-2": """
+@sim.kernel
+def sums(k, x, y):
+    threads = k.grid_dim.x * k.block_dim.x
+    i = k.block_idx.x * k.block_dim.x + k.thread_idx.x
+    s = k.vars(4)
+    for r in k.range_(16, unroll=1):
+        for part, v in zip(s, x.load(4 * (i + r * threads), width=4), strict=True):
+            part += v
+    y[i] = s[0] + s[1] + s[2] + s[3]
+""",
+        "exercise-3": """
+@sim.kernel
+def series(k, x, y):
+    v, s = k.var(x[k.thread_idx.x]), k.vars(4)
+    for _ in k.range_(64, unroll=1):
+        for j in range(TERMS):
+            s[j % 4].set(v * (j + 2) + s[j % 4])
+        v.set(v * 0.5)
+    y[k.thread_idx.x] = s[0] + s[1] + s[2] + s[3]
+""",
+        "exercise-4": "block = 128",
+    },
 }
