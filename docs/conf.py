@@ -6,13 +6,21 @@ and in the repository.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference
+
 import sim
 
 project = "Tailwave"
 author = "the Tailwave maintainers"
 release = version = sim.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
     "README.md",
@@ -29,9 +37,20 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks are committed with their outputs; tests/test_notebooks.py executes them
 nb_merge_streams = True
 
+default_role = "code"  # docstrings have code in single backticks
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "DTypeLike")}
+maximum_signature_line_length = 100
+python_use_unqualified_type_names = True
+
 html_theme = "furo"
 html_title = "Tailwave"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_root"]  # the site's index.html, which leads to root_doc
 copybutton_exclude = ".linenos, .gp, .go"
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", lambda app: reference.write())

@@ -46,281 +46,283 @@ PipeName = Annotated[
 class Gpu:
     """Which GPU this is, and its size. Cycles everywhere are the SMs'; rates and latencies hold at `clock_mhz`."""
 
-    name: Text
-    architecture: Text
-    compute_capability: Text
-    sm_count: Count
-    gpc_count: Count
-    sms_per_tpc: Count
-    clock_mhz: Megahertz
-    tensor_clock_drop: Fraction | None = None  # of `clock_mhz`, lost while all tensor cores are busy; in proportion
+    name: Text  #: as vendors write it
+    architecture: Text  #: its name, such as Hopper
+    compute_capability: Text  #: such as 9.0: major.minor
+    sm_count: Count  #: that a kernel can use
+    gpc_count: Count  #: groups of SMs that share a port of L2's answers
+    sms_per_tpc: Count  #: neighbours that share a port to L2
+    clock_mhz: Megahertz  #: of the SMs; times in cycles become seconds with it
+    tensor_clock_drop: Fraction | None = None  #: of `clock_mhz`, lost while all tensor cores are busy; in proportion
 
 
 @dataclass(frozen=True, slots=True)
 class OccupancyLimits:
     """What bounds the blocks on an SM, and a launch."""
 
-    warp_size: Count
-    max_warps_per_sm: Count
-    max_threads_per_sm: Count
-    max_blocks_per_sm: Count
-    max_threads_per_block: Count
-    max_registers_per_thread: Count
-    registers_per_sm: Count
-    registers_per_block: Count
-    register_allocation_unit: Count  # registers; a warp's are rounded up to it
-    warp_allocation_granularity: Count  # a block's warps are rounded up to it when registers are counted
-    shared_per_sm_bytes: Bytes
-    shared_per_block_bytes: Bytes  # without opting in
-    shared_per_block_optin_bytes: Bytes
-    shared_allocation_unit_bytes: Bytes
-    shared_reserved_bytes: BytesOrZero  # taken by the system from each block's share
+    warp_size: Count  #: threads; the core has 32
+    max_warps_per_sm: Count  #: resident at once
+    max_threads_per_sm: Count  #: resident at once: the warps' threads
+    max_blocks_per_sm: Count  #: resident at once
+    max_threads_per_block: Count  #: of a launch; with more it is refused
+    max_registers_per_thread: Count  #: 32-bit ones; with more a program is refused
+    registers_per_sm: Count  #: 32-bit ones
+    registers_per_block: Count  #: 32-bit ones; with more a launch is refused
+    register_allocation_unit: Count  #: registers; a warp's are rounded up to it
+    warp_allocation_granularity: Count  #: a block's warps are rounded up to it when registers are counted
+    shared_per_sm_bytes: Bytes  #: at the largest carve-out
+    shared_per_block_bytes: Bytes  #: without opting in
+    shared_per_block_optin_bytes: Bytes  #: of a block at most
+    shared_allocation_unit_bytes: Bytes  #: a block's share is rounded up to it
+    shared_reserved_bytes: BytesOrZero  #: taken by the system from each block's share
+    #: sizes of shared memory that the driver chooses from; L1 has the rest
     shared_carveouts_kib: Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("KiB")]
-    max_grid_x: Count
-    max_grid_y: Count
-    max_grid_z: Count
-    max_block_x: Count
-    max_block_y: Count
-    max_block_z: Count
+    max_grid_x: Count  #: blocks
+    max_grid_y: Count  #: blocks
+    max_grid_z: Count  #: blocks
+    max_block_x: Count  #: threads
+    max_block_y: Count  #: threads
+    max_block_z: Count  #: threads
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
     """Front end of an SM: issue, branches, barriers."""
 
-    subcores: Count
-    issue_order: Annotated[Literal["gto", "lrr", "oldest_block"], Unit("text")]  # a launch may choose another
-    instruction_buffer_entries: Count  # decoded instructions a warp holds ahead of issue
-    branch_latency_cycles: Cycles  # a taken branch issues, then its target at the earliest
-    cross_pipe_extra_cycles: CyclesOrZero  # result used by an instruction of another pipe, beyond its latency
-    predicate_operand_latency_cycles: Cycles  # a predicate used as an operand; as a guard it takes [timing.setp]
-    barrier_base_cycles: MeanCycles  # __syncthreads of one warp
-    barrier_per_warp_cycles: MeanCyclesOrZero  # more for each further warp of the block
-    exit_cycles: CyclesOrZero  # EXIT issues, then the warp's slot is free
-    unified_l1_kib: Kibibytes  # L1 and shared memory together
+    subcores: Count  #: each with a scheduler, registers and pipes of its own
+    issue_order: Annotated[Literal["gto", "lrr", "oldest_block"], Unit("text")]  #: a launch may choose another
+    instruction_buffer_entries: Count  #: decoded instructions a warp holds ahead of issue; not used yet
+    branch_latency_cycles: Cycles  #: a taken branch issues, then its target at the earliest
+    cross_pipe_extra_cycles: CyclesOrZero  #: result used by an instruction of another pipe, beyond its latency
+    predicate_operand_latency_cycles: Cycles  #: a predicate used as an operand; as a guard it takes [timing.setp]
+    barrier_base_cycles: MeanCycles  #: __syncthreads of one warp
+    barrier_per_warp_cycles: MeanCyclesOrZero  #: more for each further warp of the block
+    exit_cycles: CyclesOrZero  #: EXIT issues, then the warp's slot is free
+    unified_l1_kib: Kibibytes  #: L1 and shared memory together
 
 
 @dataclass(frozen=True, slots=True)
 class OpTiming:
     """Where a class of instructions executes and how long it takes."""
 
-    pipe: PipeName
-    latency_cycles: Cycles  # issue to the issue of a dependent instruction
-    interval_cycles: MeanCycles  # the pipe of one sub-core takes one warp instruction in so many cycles
-    alternate_pipe: PipeName | None = None  # second pipe that takes the class as well
+    pipe: PipeName  #: where it executes, by Nsight's names
+    latency_cycles: Cycles  #: issue to the issue of a dependent instruction
+    interval_cycles: MeanCycles  #: the pipe of one sub-core takes one warp instruction in so many cycles
+    alternate_pipe: PipeName | None = None  #: second pipe that takes the class as well
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """A row for each `sim.isa.TimingClass` but `LOAD_STORE`, whose timing is `[lsu]`."""
 
-    fp32: OpTiming
-    imad: OpTiming
-    imad_wide: OpTiming
-    alu: OpTiming
-    setp: OpTiming
-    fp16: OpTiming
-    fp64: OpTiming
-    xu: OpTiming
-    convert: OpTiming
-    uniform: OpTiming
-    branch: OpTiming
-    barrier: OpTiming
-    s2r: OpTiming
-    shuffle: OpTiming
-    vote: OpTiming
-    ldc: OpTiming
-    hmma_16816: OpTiming
-    hmma_1688: OpTiming
-    imma: OpTiming
-    dmma: OpTiming
-    control: OpTiming
-    mov: OpTiming
+    fp32: OpTiming  #: FADD, FMUL, FFMA
+    imad: OpTiming  #: IMAD, IDP4A
+    imad_wide: OpTiming  #: IMAD.WIDE, IMAD.HI
+    alu: OpTiming  #: IADD3, LOP3, SHF, LEA, PRMT, SEL, FMNMX, I2FP
+    setp: OpTiming  #: ISETP, FSETP, HSETP2, PLOP3: what writes a predicate
+    fp16: OpTiming  #: HADD2, HMUL2, HFMA2
+    fp64: OpTiming  #: DADD, DMUL, DFMA, DSETP
+    xu: OpTiming  #: MUFU, POPC, FLO, BREV, FCHK
+    convert: OpTiming  #: I2F, F2I, F2F, FRND, I2I
+    uniform: OpTiming  #: the uniform datapath: UMOV, UIADD3, ULEA, ...
+    branch: OpTiming  #: BRA, BSYNC, CALL, RET, EXIT
+    barrier: OpTiming  #: BAR
+    s2r: OpTiming  #: S2R, CS2R.32
+    shuffle: OpTiming  #: SHFL, MOVM
+    vote: OpTiming  #: VOTE, MATCH, REDUX, R2UR, ELECT
+    ldc: OpTiming  #: LDC
+    hmma_16816: OpTiming  #: HMMA.16816
+    hmma_1688: OpTiming  #: HMMA.1688 and 1684
+    imma: OpTiming  #: IMMA
+    dmma: OpTiming  #: DMMA
+    control: OpTiming  #: NOP, BSSY, WARPSYNC, DEPBAR and other work of the front end
+    mov: OpTiming  #: MOV
 
 
 @dataclass(frozen=True, slots=True)
 class Lsu:
     """The way of a memory instruction through the SM. Latencies are issue to dependent issue."""
 
-    queue_entries: Count  # memory instructions a sub-core holds before its address unit
-    address_interval_cycles: MeanCycles  # address unit of a sub-core
-    shared_wavefront_cycles: MeanCycles  # data stage of the SM, a wavefront
-    global_request_cycles: MeanCycles  # data stage of the SM, a global or local request at least
-    tags_per_cycle: PerCycle  # 128-byte lines looked up
-    packets_per_cycle: PerCycle  # lines of misses, stores and atomics that leave for L2
-    shared_load_latency_cycles: Cycles  # 32-bit load, no conflict
-    shared_atomic_latency_cycles: Cycles
-    global_hit_latency_cycles: Cycles  # 32-bit load that hits in L1
-    load_64_extra_cycles: CyclesOrZero
-    load_128_extra_cycles: CyclesOrZero
-    shared_128_extra_cycles: CyclesOrZero
-    ldmatrix_extra_cycles: CyclesOrZero  # LDSM.x1 over a shared load; each doubling adds its wavefronts
-    async_copy_extra_cycles: CyclesOrZero  # LDGSTS: data arrives, then it is in shared memory
-    load_read_cycles: Cycles  # sources of a load are free to overwrite
-    store_read_cycles: Cycles  # sources of a 32-bit store are free to overwrite
-    store_64_extra_cycles: CyclesOrZero
-    store_128_extra_cycles: CyclesOrZero
-    max_outstanding_requests: Count  # global load requests of an SM that wait for data
-    fence_block_cycles: Cycles  # MEMBAR.CTA
-    fence_gpu_cycles: Cycles  # MEMBAR.GPU beyond the pending stores
+    queue_entries: Count  #: memory instructions a sub-core holds before its address unit
+    address_interval_cycles: MeanCycles  #: address unit of a sub-core
+    shared_wavefront_cycles: MeanCycles  #: data stage of the SM, a wavefront
+    global_request_cycles: MeanCycles  #: data stage of the SM, a global or local request at least
+    tags_per_cycle: PerCycle  #: 128-byte lines looked up
+    packets_per_cycle: PerCycle  #: lines of misses, stores and atomics that leave for L2
+    shared_load_latency_cycles: Cycles  #: 32-bit load, no conflict
+    shared_atomic_latency_cycles: Cycles  #: one lane an address
+    global_hit_latency_cycles: Cycles  #: 32-bit load that hits in L1
+    load_64_extra_cycles: CyclesOrZero  #: over a 32-bit load, global or shared
+    load_128_extra_cycles: CyclesOrZero  #: over a 32-bit load
+    shared_128_extra_cycles: CyclesOrZero  #: over a 32-bit shared load, in place of the line above
+    ldmatrix_extra_cycles: CyclesOrZero  #: LDSM.x1 over a shared load; each doubling adds its wavefronts
+    async_copy_extra_cycles: CyclesOrZero  #: LDGSTS: data arrives, then it is in shared memory
+    load_read_cycles: Cycles  #: sources of a load are free to overwrite
+    store_read_cycles: Cycles  #: sources of a 32-bit store are free to overwrite
+    store_64_extra_cycles: CyclesOrZero  #: the same for a 64-bit store
+    store_128_extra_cycles: CyclesOrZero  #: the same for a 128-bit store
+    max_outstanding_requests: Count  #: global load requests of an SM that wait for data
+    fence_block_cycles: Cycles  #: MEMBAR.CTA
+    fence_gpu_cycles: Cycles  #: MEMBAR.GPU beyond the pending stores
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """Shared memory's data array."""
 
-    banks: Count
-    bank_bytes: Bytes
+    banks: Count  #: words that can be read at once
+    bank_bytes: Bytes  #: of a bank's word
 
 
 @dataclass(frozen=True, slots=True)
 class L1:
     """The L1 data cache: what the carve-out leaves of the unified array."""
 
-    line_bytes: Bytes
-    sector_bytes: Bytes
-    associativity: Count
-    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  # of the unified array, never holds lines, whatever the carve-out
-    miss_sectors: Count  # sectors on their way from L2 at most
+    line_bytes: Bytes  #: of a tag
+    sector_bytes: Bytes  #: what a miss asks L2 for at least
+    associativity: Count  #: lines of a set
+    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  #: of the unified array, never holds lines, whatever the carve-out
+    miss_sectors: Count  #: sectors on their way from L2 at most; not used yet
 
 
 @dataclass(frozen=True, slots=True)
 class Icache:
     """Instruction caches: L0 of a sub-core, L1 of the SM."""
 
-    line_bytes: Bytes
-    l0_bytes: Bytes
-    l1_bytes: Bytes
-    l0_miss_cycles: Cycles  # from the L1 instruction cache
-    l1_miss_cycles: Cycles  # from L2
-    prefetch_lines: CountOrZero  # stream buffer: lines fetched ahead
+    line_bytes: Bytes  #: of code, 16 an instruction
+    l0_bytes: Bytes  #: of a sub-core
+    l1_bytes: Bytes  #: of the SM
+    l0_miss_cycles: Cycles  #: from the L1 instruction cache
+    l1_miss_cycles: Cycles  #: from L2
+    prefetch_lines: CountOrZero  #: stream buffer: lines fetched ahead
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     """The constant caches behind constant-bank operands and LDC."""
 
-    line_bytes: Bytes
-    l0_bytes: Bytes  # operands of fixed-latency instructions
-    l1_bytes: Bytes
-    miss_cycles: Cycles  # a line from the second level, where a launch leaves bank 0
-    memory_cycles: Cycles  # a line that is not there; of no kernel's own bank
+    line_bytes: Bytes  #: of a constant bank
+    l0_bytes: Bytes  #: operands of fixed-latency instructions; not used yet
+    l1_bytes: Bytes  #: of the SM; not used yet
+    miss_cycles: Cycles  #: a line from the second level, where a launch leaves bank 0
+    memory_cycles: Cycles  #: a line that is not there; of no kernel's own bank; not used yet
 
 
 @dataclass(frozen=True, slots=True)
 class L2:
     """The L2 cache and the way to it. Rates are per SM cycle, though the L2 has its own clock."""
 
-    bytes: Bytes
-    clock_mhz: Megahertz
-    partitions: Count
-    slices: Count
-    line_bytes: Bytes
-    sector_bytes: Bytes
-    associativity: Count
-    hit_latency_cycles: Cycles  # beyond an L1 hit, in the SM's own partition
-    far_extra_cycles: CyclesOrZero  # more when the data is in the other partition
-    slice_bytes_per_cycle: BytesPerCycle
-    sm_read_bytes_per_cycle: BytesPerCycle  # L2 to one SM
-    sm_write_bytes_per_cycle: BytesPerCycle  # one SM to L2
-    tpc_write_bytes_per_cycle: BytesPerCycle  # the SMs of a TPC to L2
-    gpc_read_bytes_per_cycle: BytesPerCycle  # L2 to the SMs of one GPC
-    cross_bytes_per_cycle: BytesPerCycle  # from one partition to the other
-    atomic_sector_cycles: MeanCycles  # a slice takes one atomic sector, distinct addresses
-    atomic_same_address_cycles: MeanCycles  # successive lanes' operations on one word
-    atomic_unit_bytes: Bytes  # neighbours whose atomics one unit does, a power of two
-    fetch_bytes: Bytes  # aligned piece of a line that a miss reads from DRAM
-    coalesce_cycles: CyclesOrZero  # a load joins one of its line and GPC that came at most so much earlier; 0: never
-    dirty_ways: Count  # a line is written back when so many of its set were used after it
-    partial_ways: Count  # the same for a line with sectors of which only some bytes were written
+    bytes: Bytes  #: of all slices
+    clock_mhz: Megahertz  #: of the slices, which take a request a cycle of it
+    partitions: Count  #: 1 or 2; a line has its home in one
+    slices: Count  #: of all partitions
+    line_bytes: Bytes  #: of a tag
+    sector_bytes: Bytes  #: of a valid, a dirty bit
+    associativity: Count  #: lines of a set
+    hit_latency_cycles: Cycles  #: beyond an L1 hit, in the SM's own partition
+    far_extra_cycles: CyclesOrZero  #: more when the data is in the other partition
+    slice_bytes_per_cycle: BytesPerCycle  #: what a slice answers
+    sm_read_bytes_per_cycle: BytesPerCycle  #: L2 to one SM
+    sm_write_bytes_per_cycle: BytesPerCycle  #: one SM to L2
+    tpc_write_bytes_per_cycle: BytesPerCycle  #: the SMs of a TPC to L2
+    gpc_read_bytes_per_cycle: BytesPerCycle  #: L2 to the SMs of one GPC
+    cross_bytes_per_cycle: BytesPerCycle  #: from one partition to the other
+    atomic_sector_cycles: MeanCycles  #: a slice takes one atomic sector, distinct addresses
+    atomic_same_address_cycles: MeanCycles  #: successive lanes' operations on one word
+    atomic_unit_bytes: Bytes  #: neighbours whose atomics one unit does, a power of two
+    fetch_bytes: Bytes  #: aligned piece of a line that a miss reads from DRAM
+    coalesce_cycles: CyclesOrZero  #: a load joins one of its line and GPC that came at most so much earlier; 0: never
+    dirty_ways: Count  #: a line is written back when so many of its set were used after it
+    partial_ways: Count  #: the same for a line with sectors of which only some bytes were written
 
 
 @dataclass(frozen=True, slots=True)
 class Dram:
     """The memory behind L2. Nanoseconds are the part's; cycles are the SM's."""
 
-    kind: Text
-    capacity_bytes: Bytes
-    channels: Count  # independent (pseudo-)channels
-    burst_bytes: Bytes  # least that a channel moves
-    peak_gbytes_per_s: Annotated[float, Gt(0), Unit("GB/s")]  # all channels, nominal
-    bank_groups: Count
-    banks: Count  # of a channel, all groups
-    row_bytes: Bytes  # of one bank of one channel
-    latency_cycles: CyclesOrZero  # miss in L2 to the controller and back, beyond the array's own time
-    trcd_ns: Nanoseconds
-    trp_ns: Nanoseconds
-    tcl_ns: Nanoseconds
-    tras_ns: Nanoseconds
-    tccd_short_ns: Nanoseconds
-    tccd_long_ns: Nanoseconds  # same bank group
-    trrd_ns: Nanoseconds
-    tfaw_ns: Nanoseconds
-    twtr_ns: Nanoseconds  # last write data to read
-    trtw_ns: Nanoseconds  # bus idle between read and write data
-    twr_ns: Nanoseconds
-    trefi_ns: Nanoseconds
-    trfc_ns: Nanoseconds
-    interleave_bytes: Bytes  # consecutive bytes in one row of one channel; the rest of the row is far away in memory
-    read_queue_entries: Count  # lines that a channel chooses from, open rows first
-    write_queue_entries: Count  # lines that a channel gathers; when full it turns the bus round and writes half of them
+    kind: Text  #: such as HBM3e
+    capacity_bytes: Bytes  #: of the GPU; arrays beyond it are refused
+    channels: Count  #: independent (pseudo-)channels
+    burst_bytes: Bytes  #: least that a channel moves
+    peak_gbytes_per_s: Annotated[float, Gt(0), Unit("GB/s")]  #: all channels, nominal
+    bank_groups: Count  #: of a channel; bursts of one are tccd_long apart
+    banks: Count  #: of a channel, all groups
+    row_bytes: Bytes  #: of one bank of one channel
+    latency_cycles: CyclesOrZero  #: miss in L2 to the controller and back, beyond the array's own time
+    trcd_ns: Nanoseconds  #: row activated, then its first column access
+    trp_ns: Nanoseconds  #: precharge, then an activation
+    tcl_ns: Nanoseconds  #: column access, then its data
+    tras_ns: Nanoseconds  #: activation to precharge
+    tccd_short_ns: Nanoseconds  #: column accesses of different bank groups
+    tccd_long_ns: Nanoseconds  #: same bank group
+    trrd_ns: Nanoseconds  #: activations of a channel
+    tfaw_ns: Nanoseconds  #: any four activations of a channel
+    twtr_ns: Nanoseconds  #: last write data to read
+    trtw_ns: Nanoseconds  #: bus idle between read and write data
+    twr_ns: Nanoseconds  #: last write data to precharge
+    trefi_ns: Nanoseconds  #: between refreshes
+    trfc_ns: Nanoseconds  #: that a refresh takes: all banks of a channel are closed
+    interleave_bytes: Bytes  #: consecutive bytes in one row of one channel; the rest of the row is far away in memory
+    read_queue_entries: Count  #: lines that a channel chooses from, open rows first
+    #: lines that a channel gathers; when full it turns the bus round and writes half of them
+    write_queue_entries: Count
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCosts:
     """What starting and ending a kernel costs."""
 
-    blocks_per_cycle: PerCycle  # whole device, blocks that take the place of finished ones
-    fill_blocks_per_cycle: PerCycle  # whole device, blocks that find an empty SM
-    ahead_sms: CountOrZero  # SMs that a launch fills earlier than the others
-    ahead_blocks: Count  # that the others get between two blocks of such an SM
-    block_start_cycles: CyclesOrZero  # block assigned, then its first warp may issue
-    block_end_cycles: CyclesOrZero  # last warp exited, then its resources are free
-    launch_cycles: CyclesOrZero  # kernel starts to count, then the first block is assigned
-    drain_cycles: CyclesOrZero  # last block ended, then the kernel has ended
+    blocks_per_cycle: PerCycle  #: whole device, blocks that take the place of finished ones
+    fill_blocks_per_cycle: PerCycle  #: whole device, blocks that find an empty SM
+    ahead_sms: CountOrZero  #: SMs that a launch fills earlier than the others
+    ahead_blocks: Count  #: that the others get between two blocks of such an SM
+    block_start_cycles: CyclesOrZero  #: block assigned, then its first warp may issue
+    block_end_cycles: CyclesOrZero  #: last warp exited, then its resources are free
+    launch_cycles: CyclesOrZero  #: kernel starts to count, then the first block is assigned
+    drain_cycles: CyclesOrZero  #: last block ended, then the kernel has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Wgmma:
     """Warpgroup products. What they take of the tensor pipe comes from `[peak]`, of shared memory from `[shared]`."""
 
-    least_cycles: MeanCycles  # of the tensor pipe, however few columns
-    latency_cycles: Cycles  # from there to the end of a wait for the product, and one more for each eight columns
-    queue_entries: Count  # products that a sub-core holds, the one under way among them
+    least_cycles: MeanCycles  #: of the tensor pipe, however few columns
+    latency_cycles: Cycles  #: from there to the end of a wait for the product, and one more for each eight columns
+    queue_entries: Count  #: products that a sub-core holds, the one under way among them
 
 
 @dataclass(frozen=True, slots=True)
 class Mbarrier:
     """Barriers in shared memory."""
 
-    arrive_cycles: Cycles  # an arrival issues, then the barrier has counted it
-    wait_cycles: Cycles  # a wait issues, then its predicate is there if the phase is complete
-    wake_cycles: CyclesOrZero  # the phase completes, then the predicate of one that waited
+    arrive_cycles: Cycles  #: an arrival issues, then the barrier has counted it
+    wait_cycles: Cycles  #: a wait issues, then its predicate is there if the phase is complete
+    wake_cycles: CyclesOrZero  #: the phase completes, then the predicate of one that waited
 
 
 @dataclass(frozen=True, slots=True)
 class Tma:
     """The tensor memory accelerator of an SM."""
 
-    start_cycles: Cycles  # an instruction issues, then its first packet leaves the SM
-    instruction_cycles: MeanCycles  # between instructions at least
-    bytes_per_cycle: BytesPerCycle
-    end_cycles: CyclesOrZero  # the last packet is back, then the mbarrier counts it
+    start_cycles: Cycles  #: an instruction issues, then its first packet leaves the SM
+    instruction_cycles: MeanCycles  #: between instructions at least
+    bytes_per_cycle: BytesPerCycle  #: of its packets, at most
+    end_cycles: CyclesOrZero  #: the last packet is back, then the mbarrier counts it
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
     """Most operations a cycle of an SM, dense, multiply and add counted as 2. Zero: no such unit."""
 
-    fp32: FlopsPerCycle
-    fp64: FlopsPerCycle
-    fp16: FlopsPerCycle
-    tensor_fp16: FlopsPerCycleOrZero
-    tensor_bf16: FlopsPerCycleOrZero
-    tensor_tf32: FlopsPerCycleOrZero
-    tensor_fp64: FlopsPerCycleOrZero
-    tensor_int8: FlopsPerCycleOrZero
-    tensor_fp8: FlopsPerCycleOrZero
+    fp32: FlopsPerCycle  #: FFMA
+    fp64: FlopsPerCycle  #: DFMA
+    fp16: FlopsPerCycle  #: HFMA2
+    tensor_fp16: FlopsPerCycleOrZero  #: with sums of float32
+    tensor_bf16: FlopsPerCycleOrZero  #: with sums of float32; wgmma's time comes from it
+    tensor_tf32: FlopsPerCycleOrZero  #: with sums of float32
+    tensor_fp64: FlopsPerCycleOrZero  #: DMMA
+    tensor_int8: FlopsPerCycleOrZero  #: with sums of int32
+    tensor_fp8: FlopsPerCycleOrZero  #: with sums of float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +342,6 @@ class Sections:
     dram: Dram
     launch: LaunchCosts
     peak: Peak
-    wgmma: Wgmma | None = None  # units that not every GPU has
+    wgmma: Wgmma | None = None  #: units that not every GPU has
     mbarrier: Mbarrier | None = None
     tma: Tma | None = None
