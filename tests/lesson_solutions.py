@@ -73,6 +73,58 @@ def swizzled(k, x, y):
     y[column + ty, row + tx] = tile[tx, ty ^ tx]
 """,
     },
+    "04_matmul_ladder": {
+        "exercise-1": "by_tiled, by_register_tiled = 128 // 16, 128 // 32",
+        "exercise-2": """
+BLOCK = (32, 32)
+
+
+@sim.kernel
+def times_transposed(k, a, b, c, n):
+    tile_a = k.shared((T, T), np.float32)
+    tile_b = k.shared((T, T + 1), np.float32)
+    tx, ty = k.thread_idx.x, k.thread_idx.y
+    row, column = k.block_idx.y * T, k.block_idx.x * T
+    s = k.var(0.0)
+    for start in k.range_(0, n, T):
+        tile_a[ty, tx] = a[row + ty, start + tx]
+        tile_b[ty, tx] = b[column + ty, start + tx]
+        k.syncthreads()
+        for i in range(T):
+            s += tile_a[ty, i] * tile_b[tx, i]
+        k.syncthreads()
+    c[row + ty, column + tx] = s
+""",
+        "exercise-3": """
+TILE = 64
+
+
+@sim.kernel
+def wide(k, a, b, c, n):
+    tile_a = k.shared((TILE, TILE), np.float32)
+    tile_b = k.shared((TILE, TILE), np.float32)
+    t = k.thread_idx.x
+    tx, ty = t % 16, t // 16
+    from_x, from_y = t % TILE, t // TILE
+    row, column = k.block_idx.y * TILE, k.block_idx.x * TILE
+    sums = [[k.var(0.0) for _ in range(4)] for _ in range(4)]
+    for start in k.range_(0, n, TILE):
+        for down in range(0, TILE, 256 // TILE):
+            x = a[row + from_y + down, start + from_x]
+            tile_a[from_y + down, from_x] = x
+            y = b[start + from_y + down, column + from_x]
+            tile_b[from_y + down, from_x] = y
+        k.syncthreads()
+        for i in range(TILE):
+            for r in range(4):
+                for q in range(4):
+                    sums[r][q] += tile_a[4 * ty + r, i] * tile_b[i, 4 * tx + q]
+        k.syncthreads()
+    for r in range(4):
+        for q in range(4):
+            c[row + 4 * ty + r, column + 4 * tx + q] = sums[r][q]
+""",
+    },
     "06_low_precision_fusion_recomputation": {
         "exercise-1": "prediction = 8  # 4 and 2 are read, 2 are written",
         "exercise-2": """
