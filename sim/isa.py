@@ -66,7 +66,7 @@ class Op(IntEnum):
     P2R = 22
     R2P = 23
     R2UR = 24  # uniform d = a of the first active lane
-    IDP = 25  # d = sum of byte products + c; X = 1, 2 a, b unsigned; X & 4: d = |a - b| + c
+    IDP = 25  # d = sum of byte products + c; X = 1, 2 a, b unsigned; X & 4: d = |a - b| + c; X & 8: of bytes, summed
     VOTE = 26  # X = 0 all, 1 any, 2 eq; d = ballot; PD
     SHFL = 27  # X = 0 idx, 1 up, 2 down, 3 bfly; a value, b lane, c clamp|mask; PD = source in range
     MATCH = 28

@@ -131,9 +131,22 @@ def integer_selection(U, op, d, nd, a, b, c, smod, x, pa, mask):
             left, right = load(U, a), load(U, b)
             swapped = left < right if x & 1 else as_i32(left) < as_i32(right)
             value = where(swapped, right - left, left - right)
+        elif x & 8:
+            value = _byte_differences(load(U, a), load(U, b), x)
         else:
             value = _dot_bytes(load(U, a), load(U, b), x)
         store(U, d, value + integer_source(U, c, smod >> 2), mask)
+
+
+@row_function
+def _byte_differences(left, right, x):
+    """|a - b| of four unsigned bytes: their sum, or with X bit 4 each in its place."""
+    total = left & 0
+    for byte in range(4):
+        p, q = (left >> (8 * byte)) & 0xFF, (right >> (8 * byte)) & 0xFF
+        difference = where(p < q, q - p, p - q)
+        total = total + (difference << (8 * byte) if x & 16 else difference)
+    return total
 
 
 @row_function

@@ -247,6 +247,17 @@ def absolute_difference(c: Cursor) -> None:
         raise SassError("a sign at the difference's operands is not known")
 
 
+@opcode("VABSDIFF4")
+def byte_differences(c: Cursor) -> None:
+    shape(c, Op.IDP, TimingClass.ALU)
+    if not c.has("U8"):
+        raise SassError("only unsigned bytes are known")
+    c.out.x = 8 if c.has("ACC") else 8 | 16
+    c.destination()
+    for slot in "abc":
+        c.source(slot)
+
+
 @opcode("IABS")
 def absolute(c: Cursor) -> None:
     shape(c, Op.IABS, TimingClass.ALU)

@@ -51,7 +51,7 @@ VARIANTS: dict[Op, list[tuple[int, int]]] = {
     Op.SHFL: [(0, 0), (1, 0), (2, 0), (3, 0)],
     Op.MATCH: [(0, 0), (1, 0)],
     Op.REDUX: [(x, f) for x in (0, 1, 2, 5, 6, 7) for f in (0, FLAG_SIGNED)],
-    Op.IDP: [(x, 0) for x in range(4)],
+    Op.IDP: [(x, 0) for x in (0, 1, 2, 3, 4, 5, 8, 24)],
     Op.FADD: [(x, 0) for x in range(16)],
     Op.FMUL: [(x, 0) for x in range(16)],
     Op.FFMA: [(x, f) for x in range(16) for f in (0, FLAG_FTZ)],

@@ -326,6 +326,16 @@ def test_idp_sums_four_byte_products(x, a, b, c):
 
 
 @few
+@given(integers, integers, integers)
+def test_idp_with_x_8_sums_differences_of_bytes_and_with_24_packs_them(a, b, c):
+    p, q = (v.view(np.uint8).reshape(32, 4).astype(np.int64) for v in (a, b))
+    sums = [int(s) + z for s, z in zip(abs(p - q).sum(1), unsigned(c), strict=True)]
+    assert (run_one(Op.IDP, a, b, c, x=8).d[0] == wrapped(sums)).all()
+    packed = abs(p - q).astype(np.uint8).view(np.uint32).ravel()
+    assert (run_one(Op.IDP, a, b, ZERO, x=24).d[0] == packed).all()
+
+
+@few
 @given(integers, integers)
 def test_imul_and_cset(a, b):
     assert (run_one(Op.IMUL, a, b).d[0] == a * b).all()

@@ -150,6 +150,8 @@ def run_lines(lines: list[str], name: str = "_Z1kPj", out: int = 32, **more: Any
         (["VIADDMNMX R0, R0, -R9, 0x5, !PT"], 0 * LANES + 5),
         (["VIADDMNMX.U32 R0, R0, R9, 0x10, PT"], np.minimum(2 * LANES, 16)),
         (["VABSDIFF R0, R0, 0x10, R9"], abs(LANES - 16) + LANES),
+        (["VABSDIFF4.U8.ACC R0, R0, 0x1010110, R9"], abs(LANES - 16) + 3 + LANES),
+        (["VABSDIFF4.U8 R0, R0, 0x2000010, RZ"], abs(LANES - 16) + (2 << 24)),
         (["ISETP.GT.AND P0, PT, R0, 0x7, PT", "LOP3.LUT.PAND P1, RZ, R0, 0x1, RZ, 0xc0, P0", "SEL R0, R0, RZ, P1"],
          np.where((LANES > 7) & (LANES & 1 == 1), LANES, 0)),
         (["I2F.U8 R0, R0.B0"], LANES.astype(np.float32).view(np.uint32)),
