@@ -3,7 +3,7 @@
     python      is run, in one scope a page
     sh          commands of `tailwave` and `python` are run
     output      its lines are among those that the block before printed; `...` stands for lines left out
-    diff        is made to the folder's file; one with a/ and b/ is checked against the repository's
+    diff        is made to the folder's file; with a/ and b/ it is one that the repository takes, or has taken
     any other   is not run
 
 A block whose first line is a comment with a file's name and nothing else, such as `# copy.py`, is saved under that name
@@ -105,11 +105,15 @@ def run_page(page: Path) -> None:
 
 
 def _apply(change: str) -> None:
-    ours = change.startswith("--- a/")
-    options = ["--check"] if ours else ["-p0", "--unidiff-zero"]
-    where = ROOT if ours else Path.cwd()
-    done = subprocess.run(["git", "apply", *options], input=change, text=True, cwd=where, capture_output=True)
-    assert done.returncode == 0, f"{done.stderr}{change}"
+    if change.startswith("--- a/"):
+        tried = [_git_apply(change, ROOT, "--check", *direction) for direction in ([], ["--reverse"])]
+    else:
+        tried = [_git_apply(change, Path.cwd(), "-p0", "--unidiff-zero")]
+    assert any(done.returncode == 0 for done in tried), f"{tried[-1].stderr}{change}"
+
+
+def _git_apply(change: str, where: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "apply", *options], input=change, text=True, cwd=where, capture_output=True)
 
 
 def _run_command(command: str) -> None:

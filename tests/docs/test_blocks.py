@@ -35,6 +35,7 @@ def pages_that_run() -> list[Any]:
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They run, and write the files that they name."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as for a script that lies there
     run_page(page)
     pyplot.close("all")
     code = "\n".join(block.code for block in blocks(page) if block.runs)
