@@ -163,7 +163,7 @@ class Lsu:
     store_128_extra_cycles: CyclesOrZero  #: the same for a 128-bit store
     max_outstanding_requests: Count  #: global load requests of an SM that wait for data
     fence_block_cycles: Cycles  #: MEMBAR.CTA
-    fence_gpu_cycles: Cycles  #: MEMBAR.GPU beyond the pending stores
+    fence_gpu_cycles: Cycles  #: MEMBAR.GPU
 
 
 @dataclass(frozen=True, slots=True)
