@@ -125,6 +125,11 @@ def wide(k, a, b, c, n):
             c[row + 4 * ty + r, column + 4 * tx + q] = sums[r][q]
 """,
     },
+    "05_matrix_mystery": {
+        "exercise-1": "tiles, waves, last_wave = 12 * 12, 2, 12 * 12 - 132",
+        "exercise-2": "batch = 11 * 128",
+        "exercise-3": "vocabulary = 50264  # 8 * 6283",
+    },
     "06_low_precision_fusion_recomputation": {
         "exercise-1": "prediction = 8  # 4 and 2 are read, 2 are written",
         "exercise-2": """
