@@ -156,7 +156,9 @@ def _draw_ceilings(
         rate = top.compute[kind]
         axes.plot([rate / top.bandwidth["L1"], across[1]], [rate, rate], color=BLACK, linewidth=1.2)
         name = f"{DTYPE_NAMES[kind]}  {_rate(rate)}FLOP/s"
-        axes.annotate(name, (across[1], rate), (-2, -3), textcoords="offset points", ha="right", va="top", fontsize=8)
+        # Slanted lines pass below the highest; above the others stand points of kernels.
+        side, where = (3, "bottom") if rate == highest else (-3, "top")
+        axes.annotate(name, (across[1], rate), (-2, side), textcoords="offset points", ha="right", va=where, fontsize=8)
     title = "bandwidth, and the points of kernels"
     axes.legend(loc="lower right", frameon=False, fontsize=8, title=title, title_fontsize=8)
 
