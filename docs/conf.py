@@ -40,11 +40,13 @@ nb_merge_streams = True
 default_role = "code"  # docstrings have code in single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "DTypeLike")}
+autodoc_type_aliases = {name: name for name in ("npt.ArrayLike", "npt.DTypeLike")}
 maximum_signature_line_length = 100
 python_use_unqualified_type_names = True
 
 html_theme = "furo"
+pygments_style = "friendly"
+html_show_copyright = False
 html_title = "Tailwave"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
