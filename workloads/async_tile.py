@@ -247,8 +247,8 @@ def async_tile_kernel(k: Any, a: Any, b: Any, c: Any, m: Any, n: Any, depth: Any
 @workload
 def async_tile(
     m: int,
-    n: int,
-    k: int,
+    n: int | None = None,
+    k: int | None = None,
     tile: tuple[int, int, int] = (128, 256, 64),
     warps: int = 8,
     stages: int = 3,
@@ -257,10 +257,11 @@ def async_tile(
 ) -> Launch:
     """C [`m`, `n`] = A [`m`, `k`] B [`k`, `n`] as Triton compiles it: a `tile` a block of `warps` / 4 warpgroups.
 
-    `stages` slices of k lie in shared memory; tiles go down `group` rows of tiles, then to the next column. Where
-    `n` or `k` is no multiple of 8, rows are not aligned and all goes number by number. `dtype`: "bf16" or "f16",
-    with float32 sums.
+    `n` and `k` default to `m`. `stages` slices of k lie in shared memory; tiles go down `group` rows of tiles, then to
+    the next column. Where `n` or `k` is no multiple of 8, rows are not aligned and all goes number by number. `dtype`:
+    "bf16" or "f16", with float32 sums.
     """
+    n, k = m if n is None else n, m if k is None else k
     require_positive(m=m, n=n, k=k, group=group)
     require_choice("dtype", dtype, tuple(DTYPES))
     bm, bn, bk = tile

@@ -79,3 +79,8 @@ def test_rows_that_are_not_aligned_cost_far_more(checked: Checked) -> None:
 def test_what_has_no_code_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         async_tile(128, 128, 64, **arguments)
+
+
+def test_a_product_of_one_size_is_square() -> None:
+    params = async_tile(72, **SMALL).params
+    assert (params["m"], params["n"], params["k"]) == (72, 72, 72)
