@@ -30,7 +30,7 @@ include_patterns = [
     "hardware_profiles/SOURCES.md",
     "tests/silicon/**",
 ]
-exclude_patterns = ["**/.ipynb_checkpoints", "**/__pycache__"]
+exclude_patterns = [".venv", "build", "**/.ipynb_checkpoints", "**/__pycache__"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
