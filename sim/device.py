@@ -12,6 +12,7 @@ that failed stays queued; Ctrl-C drops it.
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from sim.heap import DeviceArray, Heap, Mark, Outputs
 from sim.isa import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
 from sim.memory_system import MemorySystem, ScaleModelMemory
-from sim.occupancy import Occupancy, check_launch, occupancy
+from sim.occupancy import Occupancy, check_cluster, check_launch, occupancy
 from sim.profile import Profile, load_profile
 from sim.program import Param, Program
 from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program, check_units
@@ -48,6 +49,7 @@ from sim.timeline import Place as ArrayPlace
 DEFAULT_CYCLE_LIMIT = 2_000_000_000
 #: constant bank 0: bases of generic addresses; top of the stack; number of SMs
 WINDOWS_AT, STACK_AT, SM_COUNT_AT, PARAMS_AT = 0x18, 0x28, 0x10C, 0x198
+CLUSTER_AT, CLUSTER_BLOCKS_AT = 0x140, 0x188  #: likewise, of clusters
 Process = Generator[simpy.Event, Any, Any]
 
 
@@ -171,12 +173,14 @@ class Device:
         block: int | tuple[int, ...] | None = None,
         args: tuple[Any, ...] = (),
         shared_bytes: int = 0,
+        cluster: int | tuple[int, ...] | None = None,
         **options: Any,
     ) -> Report:
         """Run a kernel on the default stream and return its report.
 
         Either a ready `Launch`, or a program with grid, block and arguments (device
-        arrays, NumPy arrays, which are copied to the device, and scalars). Options:
+        arrays, NumPy arrays, which are copied to the device, and scalars). `cluster`: blocks
+        of a cluster, where the program does not say. Options:
         `flush`, `scheduler`, `cycle_limit`, `detail`, `timeline`, as in `sim.simulate`.
 
         Raises `LaunchError` for what a GPU would refuse, `KernelError` (from
@@ -185,8 +189,9 @@ class Device:
         if isinstance(program, Program):
             if grid is None or block is None:
                 raise LaunchError(f"{program.name}: a launch needs grid and block")
-            program = Launch(program, dim3(grid, "grid"), dim3(block, "block"), tuple(args), shared_bytes)
-        elif grid is not None or block is not None or args or shared_bytes:
+            dims = program.cluster if cluster is None else dim3(cluster, "cluster")
+            program = Launch(program, dim3(grid, "grid"), dim3(block, "block"), tuple(args), shared_bytes, cluster=dims)
+        elif grid is not None or block is not None or args or shared_bytes or cluster is not None:
             raise LaunchError("a Launch has its own grid, block and arguments; launch.with_(...) makes one with others")
         done = self._default.submit(program, **options)
         self._advance(lambda: done.processed)
@@ -338,13 +343,18 @@ class Device:
             raise LaunchError(f"{program.name} on {self.profile.name}: {problem}") from None
         check_program(program)
         check_units(program, self.profile)
-        return occupancy(
+        fit = occupancy(
             self.profile,
             launch.threads_per_block,
             program.registers_per_thread,
             program.shared_static_bytes,
             launch.shared_bytes,
         )
+        try:
+            check_cluster(self.profile, fit, launch.cluster, launch.non_portable_cluster)
+        except LaunchError as problem:
+            raise LaunchError(f"{program.name} on {self.profile.name}: {problem}") from None
+        return fit
 
     def _engine(
         self,
@@ -397,7 +407,7 @@ class Device:
         begin = int(self.env.now)
         now = begin + engine.profile.launch.launch_cycles
         engine.start(now)
-        step = engines.step_cycles(engine.profile)
+        step = engine.step_cycles
         while True:
             following = self._step(engine, now, now + step)
             if engine.error is not None:
@@ -506,6 +516,7 @@ class Device:
         bank[WINDOWS_AT : WINDOWS_AT + 16] = np.array([SHARED_WINDOW, LOCAL_WINDOW], np.uint64).view(np.uint8)
         bank[SM_COUNT_AT : SM_COUNT_AT + 4] = np.array([self.profile.gpu.sm_count], np.int32).view(np.uint8)
         params = CONSTANT_WINDOW + launch.program.param_base
+        _describe_clusters(bank, launch)
         bank[PARAMS_AT : PARAMS_AT + 8] = np.array([params], np.uint64).view(np.uint8)
         bank[STACK_AT : STACK_AT + 4] = np.array([launch.program.local_bytes], np.int32).view(np.uint8)
         if values:
@@ -527,6 +538,20 @@ class Device:
         if program.local_bytes == 0:
             return 0
         return self.heap.local_memory(self.profile.gpu.sm_count * layout.MAX_WARPS * WARP_SIZE * program.local_bytes)
+
+
+def _describe_clusters(bank: npt.NDArray[np.uint8], launch: Launch) -> None:
+    """Constant bank 0: whether the launch has clusters, their dimensions, reciprocals of these, the grid's clusters."""
+    dims = np.array(launch.cluster, np.int32)
+    words = np.zeros(10, np.int32)
+    words[0] = math.prod(launch.cluster) > 1
+    words[1:4] = dims
+    words[4:7] = np.nextafter(np.float32(1) / dims.astype(np.float32), np.float32(2)).view(
+        np.int32
+    )  # quotients round down
+    words[7:10] = np.array(launch.grid, np.int32) // dims
+    bank[CLUSTER_AT : CLUSTER_AT + 40] = words.view(np.uint8)
+    bank[CLUSTER_BLOCKS_AT : CLUSTER_BLOCKS_AT + 4] = np.array([math.prod(launch.cluster)], np.int32).view(np.uint8)
 
 
 def timed_sms(profile: Profile, timeline: int | Sequence[int]) -> tuple[int, ...]:

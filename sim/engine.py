@@ -5,25 +5,37 @@ This is the only place where a profile's numbers turn into the core's integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.core import chip, layout, sm
+from sim.core import chip, cluster, layout, sm
 from sim.core.context import Ctx
 from sim.core.execute import contexts
 from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
 from sim.core.link import asynchronous_address, memory_address, needs_asynchronous, needs_memory
 from sim.counters import Inst, Sm, Stall
-from sim.isa import INSTRUCTION_BYTES, WARP_SIZE, Col, Op, Pipe, Space, TimingClass
-from sim.launch import Launch
-from sim.memory_system import MemorySystem
+from sim.isa import (
+    INSTRUCTION_BYTES,
+    TMA_CLUSTER,
+    TMA_MULTICAST,
+    TMA_REDUCE,
+    WARP_SIZE,
+    Col,
+    Op,
+    Pipe,
+    Space,
+    TimingClass,
+)
+from sim.launch import Dim3, Launch
+from sim.memory_system import MemorySystem, tpcs
 from sim.occupancy import Occupancy
 from sim.profile import Profile
 from sim.program import Const, Program
@@ -39,13 +51,31 @@ EVERYWHERE = ((-GLOBAL_BASE, 1 << 62),)  #: allocations for a trace, whose addre
 SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
 
 
-def step_cycles(profile: Profile) -> int:
+def step_cycles(profile: Profile, clusters: bool = False) -> int:
     """The time step: as long as nothing that one SM does can reach another, or itself through L2, within it.
 
-    Long steps also keep an SM's state in the host's caches.
+    Blocks of clusters reach each other sooner. Long steps also keep an SM's state in the host's caches.
     """
-    turnaround = profile.launch.block_start_cycles + profile.launch.block_end_cycles
-    return max(1, min(profile.l2.hit_latency_cycles, turnaround))
+    soonest = [profile.l2.hit_latency_cycles, profile.launch.block_start_cycles + profile.launch.block_end_cycles]
+    if clusters and profile.cluster is not None:
+        soonest += [profile.cluster.latency_cycles, profile.cluster.barrier_cycles]
+    return max(1, min(soonest))
+
+
+def cluster_groups(profile: Profile) -> list[list[int]]:
+    """The SMs that may hold one cluster: TPC after TPC, in groups of `cluster.group_sms`; the rest is one more."""
+    pairs = tpcs(profile)
+    order = [sm for tpc in range(pairs) for sm in range(tpc, profile.gpu.sm_count, pairs)]
+    sizes = profile.cluster.group_sms if profile.cluster is not None else ()
+    ends = [min(end, len(order)) for end in (0, *accumulate(sizes), len(order))]
+    return [order[a:b] for a, b in pairwise(ends) if a < b]
+
+
+def cluster_order(grid: Dim3, cluster: Dim3) -> npt.NDArray[np.int64]:
+    """Linear numbers of a grid's blocks, cluster after cluster, in a cluster by rank: x first, then y, z."""
+    (x, y, z), (cx, cy, cz) = grid, cluster
+    numbers = np.arange(x * y * z, dtype=np.int64).reshape(z // cz, cz, y // cy, cy, x // cx, cx)
+    return numbers.transpose(0, 2, 4, 1, 3, 5).reshape(-1)
 
 
 def pipe_groups(profile: Profile) -> npt.NDArray[np.int64]:
@@ -209,6 +239,7 @@ def configuration(
         layout.C_REGISTERS: -(-program.registers_per_thread // 8) * 8,
         layout.C_INSTRUCTIONS: len(program.instructions),
         layout.C_LOAD_RESERVE: 40,
+        layout.C_CLUSTER: math.prod(launch.cluster),
         layout.C_PREDICATE_OPERAND: p.core.predicate_operand_latency_cycles,
         layout.C_CROSS_PIPE: p.core.cross_pipe_extra_cycles,
     }
@@ -232,6 +263,14 @@ def configuration(
             layout.C_TMA_INSTRUCTION: ticks(p.tma.instruction_cycles),
             layout.C_TMA_LINE: ticks(p.l1.line_bytes / p.tma.bytes_per_cycle),
             layout.C_TMA_END: p.tma.end_cycles,
+        }
+    if p.cluster is not None:
+        values |= {
+            layout.C_CLUSTER_BARRIER: p.cluster.barrier_cycles,
+            layout.C_CLUSTER_LATENCY: p.cluster.latency_cycles,
+            layout.C_CLUSTER_SECTOR: ticks(p.cluster.sector_cycles),
+            layout.C_CLUSTER_ARRIVE: p.cluster.arrive_cycles,
+            layout.C_CLUSTER_STORE: p.cluster.store_async_cycles,
         }
     cfg = np.zeros(layout.C_COLUMNS, np.int64)
     for column, value in values.items():
@@ -316,10 +355,32 @@ class Engine:
 
     def start(self, now: int) -> None:
         """Assign the first blocks; nothing starts before cycle `now`."""
-        turns = fill_turns(self.profile, len(self.dispatch.order), self.dispatch.free.shape[1])
+        slots = self.dispatch.free.shape[1]
+        turns = fill_turns(self.profile, len(self.dispatch.order), slots) if self.clusters == 1 else np.arange(slots)
         self.dispatch.free[:] = now + turns - turns.size  # the order alone counts: the clock of the fill begins now
         self.dispatch.state[layout.D_FILL_CLOCK] = now * layout.TICK
-        chip.assign(self.arrays, self.shared, self.dispatch, now)
+        self.assign(now)
+
+    @cached_property
+    def clusters(self) -> int:
+        """Blocks of a cluster."""
+        return math.prod(self.launch.cluster)
+
+    @cached_property
+    def keeps_jobs(self) -> bool:
+        """Whether an SM may keep jobs for a step's end: for blocks of a cluster, or reductions by TMA."""
+        later = TMA_REDUCE | TMA_MULTICAST | TMA_CLUSTER
+        return self.clusters > 1 or any(i.op is Op.TMA and i.x & later for i in self.launch.program.instructions)
+
+    @cached_property
+    def step_cycles(self) -> int:
+        """The time step."""
+        return step_cycles(self.profile, self.clusters > 1)
+
+    def assign(self, t1: int) -> None:
+        """Give free places to the next blocks."""
+        assign = chip.assign if self.clusters == 1 else cluster.assign_clusters
+        assign(self.arrays, self.shared, self.dispatch, t1)
 
     def step(self, t0: int, t1: int) -> int:
         """Advance from cycle `t0` to `t1`; returns the cycle at which to step next, `layout.NEVER` at a deadlock."""
@@ -347,12 +408,16 @@ class Engine:
         """The weave phase: what the SMs sent meets in the memory system, in order of time; then new blocks."""
         self._set_clock(t0, t1)
         with silent():
-            chip.commit(self.arrays, self.shared, t0, t1)
+            chip.commit(self.arrays, self.shared, self.dispatch, t0, t1)
+            if self.keeps_jobs:
+                cluster.do_jobs(self.arrays, self.shared, self.dispatch.peers, t1)
         if chip.collect(self.arrays, self.requests, t1):
             self.memory.weave(self.requests, t0, t1)
             self.answered = max(self.answered, int(chip.deliver(self.arrays, self.shared, self.requests)))
+        if self.clusters > 1:
+            cluster.open_barriers(self.arrays, self.shared, self.dispatch)
         chip.note_ended(self.arrays, self.dispatch, self.blocks)
-        chip.assign(self.arrays, self.shared, self.dispatch, t1)
+        self.assign(t1)
 
     def _set_clock(self, t0: int, t1: int) -> None:
         """The SMs' clock by the tensor cores' use: the memory system's is the same, so its times change in cycles."""
@@ -421,6 +486,14 @@ def _other_banks(program: Program, variables_at: int) -> dict[int, npt.NDArray[n
     return banks
 
 
+def _table(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
+    """Rows of different lengths, -1 behind the shorter ones."""
+    table = np.full((len(rows), max(map(len, rows))), -1, np.int64)
+    for line, row in zip(table, rows, strict=True):
+        line[: len(row)] = row
+    return table
+
+
 def make_engine(
     profile: Profile,
     launch: Launch,
@@ -448,7 +521,8 @@ def make_engine(
     """
     program = launch.program
     sms = profile.gpu.sm_count
-    sampled, blocks = blocks is not None, np.arange(launch.blocks) if blocks is None else blocks
+    sampled = blocks is not None
+    blocks = cluster_order(launch.grid, launch.cluster) if blocks is None else blocks
     slots = min(occupancy.blocks_per_sm, len(blocks))
     shared_bytes = -(-(program.shared_static_bytes + launch.shared_bytes) // 16) * 16
     cfg = configuration(profile, launch, occupancy, shared_bytes=shared_bytes, local_base=local_base, order=order)
@@ -499,13 +573,15 @@ def make_engine(
     state = np.zeros(layout.D_COLUMNS, np.int64)
     state[layout.D_BLOCKS] = len(blocks)
     state[layout.D_SLOTS] = slots
+    state[layout.D_CLUSTERS] = 1  # 0 is no cluster
     state[layout.D_FILL] = ticks(1 / profile.launch.fill_blocks_per_cycle)
     state[layout.D_REFILL] = ticks(1 / profile.launch.blocks_per_cycle)
     if sampled:  # a block stands for many, which start one by one
         state[layout.D_CREDIT] = state[layout.D_REFILL] * sms
     state[layout.D_START] = profile.launch.block_start_cycles
     state[layout.D_TURNAROUND] = profile.launch.block_end_cycles
-    shape = (sms, REQUESTS_PER_STEP)
+    peers = np.zeros((sms, slots, layout.MAX_CLUSTER), np.int64)
+    peers[:, :, 0] = np.arange(sms)[:, None] * layout.MAX_SLOTS + np.arange(slots)  # each block alone
     return Engine(
         profile=profile,
         launch=launch,
@@ -518,8 +594,12 @@ def make_engine(
             np.zeros((sms, slots), np.int64),
             np.ones((sms, slots), np.int64),
             blocks,
+            _table(cluster_groups(profile)),
+            peers,
+            np.zeros(sms, np.int64),
+            np.zeros(layout.MAX_CLUSTER, np.int64),
         ),
-        requests=Requests(np.zeros(sms, np.int64), *(np.zeros(shape, np.int64) for _ in range(8))),
+        requests=layout.empty_requests(sms, REQUESTS_PER_STEP, peers),
         blocks=np.zeros((launch.blocks, 3), np.int64),
         recorder=recorder,
         threads=threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from sim.core import layout
 from sim.core.mbarrier import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, PENDING_SHIFT
 from sim.counters import Stall
+from sim.isa import Col, Op
 from sim.program import Program
 
 if TYPE_CHECKING:
@@ -126,6 +128,16 @@ def error_of(engine: Engine, describe: Describe) -> KernelError:
             f"{what}: the word at byte {address} of shared memory is no mbarrier, or more threads arrived at it than "
             f"it was initialised for. {where}"
         )
+    if code == layout.ERROR_NO_BLOCK:
+        return KernelError(
+            f"{what}: block {address} of the cluster, which has {math.prod(engine.launch.cluster)}, numbered from 0. "
+            f"{where}; launch with cluster=..."
+        )
+    if code == layout.ERROR_ENDED_BLOCK:
+        return KernelError(
+            f"{what}: shared memory of block {address} of the cluster, whose threads have exited. {where}; "
+            "let the blocks meet at the cluster's barrier before they end"
+        )
     if code == layout.ERROR_WARPGROUP:
         return KernelError(f"{what}: all 32 threads of a warp must execute it together. {where}")
     if code == layout.ERROR_UNKNOWN_OPCODE:
@@ -182,6 +194,9 @@ def _waits_for(wait: int) -> str:
 
 def deadlock_error(engine: Engine) -> DeadlockError:
     """No warp can ever go on."""
+    registers = _registers_waited_for(engine)
+    if registers:
+        return DeadlockError(f"kernel {engine.launch.program.name} hangs: {registers}")
     mbarriers = _mbarriers_waited_for(engine)
     name = engine.launch.program.name
     if mbarriers:
@@ -193,6 +208,24 @@ def deadlock_error(engine: Engine) -> DeadlockError:
         f"kernel {name} hangs: a barrier is waited for that some threads never reach; "
         f"every thread of a block that has not returned must reach the same barrier. Waiting:\n{waiting_warps(engine)}"
     )
+
+
+def _registers_waited_for(engine: Engine) -> str:
+    """The first warp that waits for registers (setmaxnreg) that no warp of its block gives back, if there is one."""
+    a, code = engine.arrays, engine.shared.code
+    for m, w in np.argwhere(a.ws[:, :, layout.W_STATE] == layout.W_LIVE):
+        ws = a.ws[m, w]
+        pc = int(ws[layout.W_PC])
+        if code[pc, Col.OP] != Op.SETMAXREG or not ws[layout.W_MASK]:
+            continue
+        slot = a.bs[m, ws[layout.W_SLOT]]
+        return (
+            f"warp {int(ws[layout.W_INDEX])} of block {block_of(engine, int(slot[layout.B_ID]))} waits for "
+            f"{int(code[pc, Col.X])} registers a thread (setmaxnreg), has {int(ws[layout.W_REGISTERS])}, and of "
+            f"those that other warps gave back {int(slot[layout.B_POOL])} a thread are left: "
+            f"{source_of(engine.launch.program, pc)}; let other warps give back more, or ask for fewer"
+        )
+    return ""
 
 
 def _mbarriers_waited_for(engine: Engine) -> str:

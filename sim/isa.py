@@ -150,13 +150,15 @@ class Op(IntEnum):
     MBARRIER = 195  # SYNCS on the 64-bit word at a + Y; X = MbarrierOp; b = count, bytes, parity, state; d, PD results
     TMA = 196  # X = Tma bits; a = {shared address, mbarrier or first coordinate, ...}, b = 64-bit descriptor or address
     TMA_COMMIT = 197  # UTMACMDFLUSH: what TMA stored belongs to a group, for DEPBAR
-    CLUSTER_ARRIVE = 198
+    CLUSTER_ARRIVE = 198  # at the cluster's barrier, whole warps
     CLUSTER_WAIT = 199
     SETMAXREG = 200  # X = registers a thread; PD = whether they were to be had (releasing them always succeeds)
     ELECT = 201  # PD = the first active lane alone
     WARPGROUP_COMMIT = 204  # wgmma.commit_group where no product carries it
     COPY_ARRIVE = 202  # arrive on the mbarrier at a + Y when the warp's copies so far have come; X = 1: complete a byte
-    REMOTE_STORE = 203  # STAS: bytes of b to the cluster's shared memory at a, completing them at the mbarrier at c
+    REMOTE_STORE = (
+        203  # STAS: b to the cluster's shared memory at a, its bytes complete at the mbarrier at a's next word
+    )
 
 
 ADD_64 = 64  #: `X` of IADD3
@@ -375,8 +377,13 @@ WGMMA_A_TYPE, WGMMA_B_TYPE = 8, 12  # NumberType
 WGMMA_HALF_SUM, WGMMA_A_REGISTERS, WGMMA_A_MN_MAJOR, WGMMA_B_MN_MAJOR = 1 << 16, 1 << 17, 1 << 18, 1 << 19
 WGMMA_NEGATE_A, WGMMA_NEGATE_B, WGMMA_SATURATE, WGMMA_COMMIT = 1 << 20, 1 << 21, 1 << 22, 1 << 23
 
-#: `X` of TMA: dimensions 1 to 5 (0: a run of bytes, of which c has the number of 16-byte units), then these bits
-TMA_STORE, TMA_REDUCE, TMA_PREFETCH, TMA_MULTICAST = 8, 16, 32, 64
+REMOTE_REDUCTION = 1 << 8  #: `X` of REMOTE_STORE: it is an atomic's, of AtomicOp | NumberType << 4, on what is there
+
+#: `X` of TMA: dimensions 1 to 5 (0: a run of bytes, of which c has the number of 16-byte units), then these bits.
+#: TMA_STORE | TMA_REDUCE adds to what is there; the upper half of c has the blocks that TMA_MULTICAST copies to;
+#: TMA_CLUSTER copies from the block's own shared memory, at b, to a block's of the cluster, at a
+TMA_STORE, TMA_REDUCE, TMA_PREFETCH, TMA_MULTICAST, TMA_CLUSTER = 8, 16, 32, 64, 128
+TMA_OPERATION, TMA_TYPE = 8, 12  #: from these bits on: AtomicOp, and NumberType (a tensor's is in its map)
 
 
 # Tensor maps: 16 words of 64 bits that say where a tensor is and what a TMA box of it is (`sim.tensor_map` makes them;
@@ -384,7 +391,7 @@ TMA_STORE, TMA_REDUCE, TMA_PREFETCH, TMA_MULTICAST = 8, 16, 32, 64
 MAP_MAGIC = 0x5457_544D
 MAP_MAX_RANK = 5
 (
-    MAP_SHAPE,  # MAP_MAGIC | rank << 32 | swizzle << 40 | bytes of an element << 48
+    MAP_SHAPE,  # MAP_MAGIC | rank << 32 | swizzle << 40 | bytes of an element << 48 | NumberType << 56
     MAP_ADDRESS,
     MAP_SIZES,  # elements of dimensions 0 (innermost) to 4
     _,

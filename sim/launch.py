@@ -103,10 +103,13 @@ class Launch:
     atol: float = 1e-6
     flops: float = 0.0  #: useful floating-point operations, for TFLOP/s
     facts: Mapping[str, Any] = field(default_factory=dict)  #: what a table may show beside params: tiles, ...
+    cluster: Dim3 = None  # type: ignore[assignment]  #: blocks of a cluster; None: the program's, or one
+    non_portable_cluster: bool = False  #: allow clusters larger than every GPU of the kind has
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", dim3(self.grid, "grid"))
         object.__setattr__(self, "block", dim3(self.block, "block"))
+        object.__setattr__(self, "cluster", self._cluster())
         if not is_integer(self.shared_bytes) or self.shared_bytes < 0:
             raise LaunchError(
                 f"shared_bytes={self.shared_bytes!r}: must be an integer, not negative (cudaErrorInvalidValue)"
@@ -124,6 +127,22 @@ class Launch:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         return f"<Launch {self.name}({given}) {self.grid}x{self.block}>"
+
+    def _cluster(self) -> Dim3:
+        """The dimensions of a cluster. Raises `LaunchError` for what CUDA refuses."""
+        compiled = self.program.cluster
+        dims = compiled if self.cluster is None else dim3(self.cluster, "cluster")
+        if compiled != (1, 1, 1) and dims != compiled:
+            raise LaunchError(
+                f"{self.program.name} is compiled for clusters of {compiled} blocks (__cluster_dims__), "
+                f"cluster={dims} asks for others (cudaErrorInvalidClusterSize)"
+            )
+        if any(size % blocks for size, blocks in zip(self.grid, dims, strict=True)):
+            raise LaunchError(
+                f"{self.program.name}: clusters of {dims} blocks do not divide the grid of {self.grid}: "
+                "use a grid of whole clusters (cudaErrorInvalidConfiguration)"
+            )
+        return dims
 
     @property
     def threads_per_block(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 MAX_SUBCORES = 4
 MAX_WARPS = 64  #: an SM
 MAX_SLOTS = 32  #: resident blocks of an SM
+MAX_CLUSTER = 16  #: blocks of a cluster
 MAX_SHARED_BYTES = 256 * 1024  #: an SM
 MAX_L1_LINES = 2048
 MAX_ENTRIES = 1024  #: loads of an SM that wait for L2

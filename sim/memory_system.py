@@ -53,6 +53,8 @@ class MemorySystem:
             packets.asked,
             packets.done,
             packets.unit,
+            packets.others,
+            packets.peers,
         )
 
     def set_clock(self, ratio: float) -> None:

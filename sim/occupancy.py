@@ -140,6 +140,43 @@ def check_launch(gpu: Profile | OccupancyLimits, grid: Dim3, block: Dim3, regist
         )
 
 
+def max_active_clusters(profile: Profile, fit: Occupancy, blocks: int) -> int:
+    """How many clusters of `blocks` fit on the GPU at a time, as `cudaOccupancyMaxActiveClusters` says it.
+
+    A cluster stays in one group of SMs and has no two blocks on one SM (microbench_9, `max_active_clusters`).
+    """
+    groups = profile.cluster.group_sms if profile.cluster is not None else ()
+    return sum(fit.blocks_per_sm * sms // blocks for sms in groups if sms >= blocks)
+
+
+def check_cluster(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable: bool) -> None:
+    """Raise `LaunchError`, with CUDA's name for it, for clusters that the GPU would refuse."""
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks == 1:
+        return
+    limits = profile.cluster
+    if limits is None:
+        raise LaunchError(
+            f"cluster={cluster}: the GPU has no thread block clusters, its profile no table [cluster]; "
+            "use a GPU of Hopper's kind, such as h200"
+        )
+    if blocks > limits.max_blocks:
+        raise LaunchError(
+            f"cluster={cluster}: {blocks} blocks; at most {limits.max_blocks} are possible "
+            "(cudaErrorInvalidClusterSize)"
+        )
+    if blocks > limits.portable_blocks and not non_portable:
+        raise LaunchError(
+            f"cluster={cluster}: {blocks} blocks, more than the {limits.portable_blocks} that every GPU of this kind "
+            "has; non_portable_cluster=True allows them (cudaErrorInvalidClusterSize)"
+        )
+    if max_active_clusters(profile, fit, blocks) == 0:
+        raise LaunchError(
+            f"cluster={cluster}: no part of the GPU has {blocks} SMs together, the largest {max(limits.group_sms)} "
+            "(cudaErrorInvalidClusterSize)"
+        )
+
+
 def check_block_resources(limits: OccupancyLimits, threads: int, registers: int, shared_bytes: int) -> None:
     """Raise `LaunchError` for a block that no SM of the GPU takes, whatever else is resident."""
     if threads < 1:

@@ -70,6 +70,11 @@ CHECKS = (
         lambda p: f"the core has room for {limits.MAX_PRODUCTS} products",
     ),
     Check(
+        "cluster.max_blocks",
+        lambda p: p.cluster is None or p.cluster.max_blocks <= limits.MAX_CLUSTER,
+        lambda p: f"the core has room for {limits.MAX_CLUSTER} blocks",
+    ),
+    Check(
         "core.unified_l1_kib",
         lambda p: _l1_lines(p) <= limits.MAX_L1_LINES,
         lambda p: f"leaves an L1 of {_l1_lines(p)} lines; the core has room for {limits.MAX_L1_LINES}",

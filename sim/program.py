@@ -156,6 +156,7 @@ class Program:
     shared_window: int = 0  #: what compiled code adds to a shared address; only generic addresses still have it
     params: tuple[Param, ...] = ()
     params_from_arguments: bool = False  #: parameters are not known: a launch's arguments say what they are
+    cluster: tuple[int, int, int] = (1, 1, 1)  #: blocks of a cluster that the code is compiled for
     param_base: int = 0x210
     param_bytes: int = 0
     source: Sequence[SourceLine] = ()

@@ -53,6 +53,7 @@ UNITS = (
     ("wgmma", "warpgroup products (wgmma)", (Op.HGMMA, Op.WARPGROUP_ARRIVE, Op.WARPGROUP_DEPBAR)),
     ("mbarrier", "barriers in shared memory (mbarrier)", (Op.MBARRIER,)),
     ("tma", "the tensor memory accelerator (TMA)", (Op.TMA, Op.TMA_COMMIT)),
+    ("cluster", "thread block clusters", (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.REMOTE_STORE)),
 )
 
 

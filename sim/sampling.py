@@ -163,6 +163,8 @@ class Sampler:
         sampler = cls(detail, model_blocks(profile, launch.blocks, slots), watch)
         if sms < LEAST_SMALLER * model_sms(profile):
             sampler._stop(f"a GPU of {sms} SMs is small enough")
+        elif launch.cluster != (1, 1, 1):
+            sampler._stop("its blocks form clusters")
         elif launch.blocks < sms // 2:
             sampler._stop(f"a grid of {launch.blocks} blocks leaves most of the GPU idle")
         elif _blocks_talk(launch.program.decoded.code):

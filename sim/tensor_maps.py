@@ -20,10 +20,18 @@ from sim.isa import (
     MAP_SIZES,
     MAP_STRIDES,
     MAP_SWIZZLES,
+    NumberType,
 )
 
 MAX_BOX = 256  #: elements of a box in any dimension (CUDA driver API, cuTensorMapEncodeTiled)
 ALIGNMENT = 16  #: bytes: of rows, strides and the first element (same source)
+
+
+_NUMBERS = {
+    "uint8": NumberType.U8, "int8": NumberType.S8, "uint16": NumberType.U16, "int16": NumberType.S16,
+    "uint32": NumberType.U32, "int32": NumberType.S32, "uint64": NumberType.U64, "int64": NumberType.S64,
+    "float16": NumberType.F16, "bfloat16": NumberType.BF16, "float32": NumberType.F32, "float64": NumberType.F64,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,7 @@ class TensorMap:
         """The 128 bytes that a kernel gets for an array at a device address."""
         words = [0] * (MAP_BYTES // 8)
         words[MAP_SHAPE] = MAP_MAGIC | self.rank << 32 | MAP_SWIZZLES[self.swizzle] << 40 | self.itemsize << 48
+        words[MAP_SHAPE] |= _NUMBERS.get(np.dtype(self.array.dtype).name, NumberType.U8) << 56
         words[MAP_ADDRESS] = address
         for d, (size, box) in enumerate(zip(reversed(self.shape), reversed(self.box), strict=True)):
             words[MAP_SIZES + d] = size

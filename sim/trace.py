@@ -250,6 +250,11 @@ def record(work: Launch | Program, *args: Any, gpu: str | Profile = "h200", **op
     from sim.device import Device
 
     program = work.program if isinstance(work, Launch) else work
+    if isinstance(work, Launch) and work.cluster != (1, 1, 1):
+        raise TraceError(
+            f"trace of {program.name}: blocks of a cluster wait for each other, which their instructions do not tell; "
+            "simulate the launch itself"
+        )
     if isinstance(program, Program) and any(i.op >= Op.HGMMA for i in program.instructions):
         raise TraceError(
             f"trace of {program.name}: kernels with mbarriers, TMA or warpgroup products cannot be replayed from what "

@@ -56,7 +56,7 @@ class AddressLowering(Rebuilder):
 
     # --- accesses
     def value(self, old: Value) -> Value:
-        if old.op in ("load", "store", "atomic", "ldsm", "mbarrier"):
+        if old.op in ("load", "store", "atomic", "ldsm", "mbarrier") and not old.attr.lowered:
             address, offset = self.address(old.attr, self.of(old.args[0]))
             rest = tuple(self.of(a) for a in old.args[1:])
             access = replace(old.attr, base=None, base_bytes=0, offset=offset, lowered=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sim.builder.ir import Access, Value
@@ -82,7 +83,7 @@ class Array:
 
     def view(self, dtype: Any) -> Array:
         """The same bytes as elements of another type, in one dimension; indices count the new elements."""
-        return Array(self.tracer, self.name, self.space, storage_type(dtype), (None,), self.base, self.base_bytes)
+        return type(self)(self.tracer, self.name, self.space, storage_type(dtype), (None,), self.base, self.base_bytes)
 
     # --- element access
     def __getitem__(self, index: Any) -> Scalar:
@@ -211,7 +212,11 @@ class Array:
                 return t.add(parts[0], parts[1])
         return None
 
-    def _access(self, width: int, **more: Any) -> Access:
+    def at(self, index: Value, storage: Type) -> Value:
+        """What an access of `storage` elements has as its first argument: the element's index."""
+        return index
+
+    def access(self, width: int, **more: Any) -> Access:
         return Access(self.space, self.base, self.base_bytes, self.storage, width, array=self.name, **more)
 
     def _load(self, index: Value, width: int) -> list[Value]:
@@ -219,12 +224,12 @@ class Array:
         t, kind = self.tracer, register_type(self.storage)
         if width == 1:
             if self.storage is BOOL:
-                raw = t.emit("load", I32, (index,), self._access(1))
+                raw = t.emit("load", I32, (self.at(index, self.storage),), self.access(1))
                 return [t.compare("ne", raw, t.i32(0))]
-            return [t.emit("load", kind, (index,), self._access(1))]
+            return [t.emit("load", kind, (self.at(index, self.storage),), self.access(1))]
         if self.storage.bits < 32:
             return self._load_packed(index, width)
-        vector = t.emit("load", kind, (index,), self._access(width))
+        vector = t.emit("load", kind, (self.at(index, self.storage),), self.access(width))
         return [t.part(vector, j, kind) for j in range(width)]
 
     def _load_packed(self, index: Value, width: int) -> list[Value]:
@@ -233,8 +238,8 @@ class Array:
         words = max(1, width * bits // 32)
         storage = U32 if width * bits >= 32 else storage_type("uint16")
         scale = storage.bits // bits
-        access = Access(self.space, self.base, self.base_bytes, storage, words, array=self.name)
-        raw = t.emit("load", register_type(storage), (self._divided(index, scale),), access)
+        access = replace(self.access(words), storage=storage)
+        raw = t.emit("load", register_type(storage), (self.at(self._divided(index, scale), storage),), access)
         registers = [t.part(raw, j, U32) for j in range(words)] if words > 1 else [t.bitcast(raw, U32)]
         return [self._element(registers[j * bits // 32], j % (32 // bits)) for j in range(width)]
 
@@ -273,7 +278,7 @@ class Array:
                     "or as uint32 through .view(np.uint32)"
                 )
             words = tuple(t.emit("packhalf", U32, typed[j : j + 2], self.storage) for j in range(0, len(typed), 2))
-            access = Access(self.space, self.base, self.base_bytes, U32, len(words), array=self.name)
-            t.emit("store", BOOL, (self._divided(index, 2), *words), access)
+            access = replace(self.access(len(words)), storage=U32)
+            t.emit("store", BOOL, (self.at(self._divided(index, 2), U32), *words), access)
             return
-        t.emit("store", BOOL, (index, *typed), self._access(len(typed)))
+        t.emit("store", BOOL, (self.at(index, self.storage), *typed), self.access(len(typed)))

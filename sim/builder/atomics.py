@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sim.builder.arrays import Array
-from sim.builder.ir import Access
 from sim.builder.trace import Tracer
 from sim.builder.types import F32, F64, I32, I64, U32, U64, register_type
 from sim.builder.values import Scalar, lift
@@ -35,11 +34,8 @@ def atomic(t: Tracer, name: str, array: Array, index: Any, value: Any, compare: 
     if array.storage not in _ALLOWED[name]:
         known = ", ".join(map(str, _ALLOWED[name]))
         raise t.error(f"atomic_{name.lower()} on {array.storage} elements; it has {known}")
-    at = array.flat(index)
+    at = array.at(array.flat(index), array.storage)
     args = [at, t.cast(lift(t, value, kind), kind)]
     if compare is not None:
         args.append(t.cast(lift(t, compare, kind), kind))
-    access = Access(
-        array.space, array.base, array.base_bytes, array.storage, array=array.name, operation=AtomicOp[name]
-    )
-    return Scalar(t, t.emit("atomic", kind, tuple(args), access))
+    return Scalar(t, t.emit("atomic", kind, tuple(args), array.access(1, operation=AtomicOp[name])))

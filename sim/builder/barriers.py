@@ -102,6 +102,15 @@ class Mbarrier:
             done = self._emit(MbarrierOp.TRY_WAIT, sign)
             node.condition = t.emit("pnot", BOOL, (done,))
 
+    def remote(self, rank: Any) -> Any:
+        """The same mbarrier of the cluster's block `rank`, for `.arrive()` and `.arrive_expect(bytes)`.
+
+        `k.threadfence()` before an arrival that tells of stores to the cluster's shared memory.
+        """
+        from sim.builder.clusters import RemoteMbarrier
+
+        return RemoteMbarrier(self, rank)
+
     def invalidate(self) -> None:
         """End its use, so that its bytes can be used otherwise."""
         self.array.tracer.mark()

@@ -29,7 +29,8 @@ class Emitter:
         self.region = graph.root
         self.line = -1
         self.hoist = hoist
-        self.epochs = {Space.GLOBAL: 0, Space.SHARED: 0, Space.LOCAL: 0}  # change when loads may see something new
+        spaces = (Space.GLOBAL, Space.SHARED, Space.LOCAL, Space.GENERIC)
+        self.epochs = dict.fromkeys(spaces, 0)  # change when loads may see something new
         self._leaves: dict[Any, Value] = {}
 
     # --- leaves
@@ -99,7 +100,10 @@ class Emitter:
         if not region.terminated:
             region.items.append(value)
         if op in ("store", "atomic", "ldgsts", "wait"):
-            self.touch(Space.SHARED if op in ("ldgsts", "wait") else attr.space)
+            space = Space.SHARED if op in ("ldgsts", "wait") else attr.space
+            self.touch(space)
+            if space in (Space.SHARED, Space.GENERIC):  # distributed shared memory has the block's own in it
+                self.touch(Space.SHARED if space is Space.GENERIC else Space.GENERIC)
         elif op in ORDERING:
             for space in self.epochs:
                 self.touch(space)

@@ -29,6 +29,7 @@ Of Hopper's asynchronous units:
     mbarrier tma bulk wgmma   attr: a record of this file
     sums                      accumulators of wgmma; attr: True for zeros, else what they hold is undefined
     take put (attr: word)     one word of accumulators, read and replaced, in its place among the products
+    cluster_arrive cluster_wait  the barrier of the block's cluster
     fence_async wgmma_fence wgmma_commit wgmma_wait (attr: groups left) tma_commit elect
     setmaxreg                 attr: registers
 """
@@ -45,6 +46,7 @@ from sim.isa import AtomicOp, MbarrierOp, Space
 #: operations of asynchronous units that run even when nothing uses their result
 ASYNCHRONOUS = frozenset(
     "mbarrier tma bulk tma_commit fence_async wgmma wgmma_fence wgmma_commit wgmma_wait setmaxreg".split()
+    + "cluster_arrive cluster_wait".split()
 )
 EFFECTS = ASYNCHRONOUS | frozenset(
     "store atomic ldsm ldgsts commit wait bar warpsync membar end shfl vote mma clock load estimate".split()
@@ -201,13 +203,16 @@ class CopyAttr:
     """A copy by TMA: arguments are shared address, mbarrier (of a load), coordinates from the innermost.
 
     A run of bytes (`rank` 0) has its place in global memory first (`access`; lowered: an address), and the number of
-    its 16-byte units last.
+    its 16-byte units last. A `multicast` has its blocks in the upper half of that word, and of a box as the last one.
     """
 
-    kind: str  #: load, store, prefetch
+    kind: str  #: load, store, prefetch, reduce
     rank: int
     map_address: int = 0
     access: Access | None = None
+    multicast: bool = False
+    operation: AtomicOp | None = None  #: of a reduction
+    element: Type | None = None  #: likewise
 
 
 @dataclass(frozen=True, slots=True)

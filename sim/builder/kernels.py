@@ -111,9 +111,10 @@ class Kernel:
 
     def __getitem__(self, configuration: Any) -> Configured:
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
-        if len(parts) not in (2, 3):
+        if len(parts) not in (2, 3, 4):
             raise BuildError(
-                f"{self.name}[grid, block] or {self.name}[grid, block, shared_bytes], not {len(parts)} values"
+                f"{self.name}[grid, block], {self.name}[grid, block, shared_bytes] or "
+                f"{self.name}[grid, block, shared_bytes, cluster], not {len(parts)} values"
             )
         return Configured(self, *parts)
 
@@ -188,12 +189,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Configured:
-    """A kernel with its grid and block: `kernel[grid, block]` or `kernel[grid, block, shared_bytes]`."""
+    """A kernel with its grid and block, and dynamic shared memory and cluster: `kernel[grid, block, 0, (2, 1)]`."""
 
     kernel: Kernel
     grid: Any
     block: Any
     shared_bytes: int = 0
+    cluster: Any = 1
 
     def on(self, device: Any) -> Callable[..., Any]:
         """A callable that runs the kernel on `device` with the arguments it gets and returns the report."""
@@ -204,7 +206,8 @@ class Configured:
 
         def run(*args: Any, **constants: Any) -> Any:
             program = self.kernel.build_for(args, constants)
-            return device.launch(program, self.grid, self.block, args, shared_bytes=self.shared_bytes)
+            sizes = {"shared_bytes": self.shared_bytes, "cluster": self.cluster}
+            return device.launch(program, self.grid, self.block, args, **sizes)
 
         return run
 

@@ -9,11 +9,16 @@ from sim.builder.ir import CopyAttr, Descriptor, Value, WgmmaAttr
 from sim.builder.machine import ZERO, Lane, Machine, Operand
 from sim.builder.select import Selector, handles
 from sim.builder.select_memory import flush_moves, gather
-from sim.builder.types import BF16, E4M3, E5M2, F16, F32, I8, TF32, U8, Type, bits_of
+from sim.builder.types import BF16, E4M3, E5M2, F16, F32, I8, I32, I64, TF32, U8, U32, U64, Type, bits_of
 from sim.isa import (
     FLAG_UNIFORM,
+    MBARRIER_REMOTE,
+    TMA_MULTICAST,
+    TMA_OPERATION,
     TMA_PREFETCH,
+    TMA_REDUCE,
     TMA_STORE,
+    TMA_TYPE,
     URZ,
     WGMMA_A_MN_MAJOR,
     WGMMA_A_REGISTERS,
@@ -95,6 +100,8 @@ def _mbarrier(s: Selector, v: Value, dst: Any) -> None:
     operation = v.attr.barrier
     m = Machine(Op.MBARRIER, TimingClass.LOAD_STORE, _ARRIVALS[operation], space=Space.SHARED)
     m.x, m.y = operation, v.attr.offset
+    if v.attr.extra == "remote":
+        m.x |= MBARRIER_REMOTE
     m.a, m.na = s.flexible(v.args[0]), 1
     if operation is MbarrierOp.INIT:
         m.b, m.nb = _constant(s, v.args[1].attr, 2), 2
@@ -104,6 +111,8 @@ def _mbarrier(s: Selector, v: Value, dst: Any) -> None:
         m.pd = s.predicate() if dst is None else dst.reg
     if operation is MbarrierOp.ARRIVE and m.nb:
         m.text = "SYNCS.ARRIVE.TRANS64.ART0"
+    if m.x & MBARRIER_REMOTE:
+        m.text = m.text.replace("TRANS64", "TRANS64.RED")
     place = f"[{{a}}+{m.y:#x}]"
     m.operands = {
         MbarrierOp.INIT: f"URZ, {place}, {{b}}",
@@ -134,19 +143,53 @@ def _registers(s: Selector, v: Value, dst: Any) -> None:
     s.put(m)
 
 
+@handles("cluster_arrive")
+def _arrive_at_cluster(s: Selector, v: Value, dst: Any) -> None:
+    s.put(Machine(Op.CLUSTER_ARRIVE, TimingClass.BARRIER, "UCGABAR_ARV"))
+
+
+@handles("cluster_wait")
+def _wait_for_cluster(s: Selector, v: Value, dst: Any) -> None:
+    s.put(Machine(Op.CLUSTER_WAIT, TimingClass.BARRIER, "UCGABAR_WAIT"))
+
+
 # --- TMA
-_DIRECTION = {"load": 0, "store": TMA_STORE, "prefetch": TMA_PREFETCH}
+_DIRECTION = {"load": 0, "store": TMA_STORE, "prefetch": TMA_PREFETCH, "reduce": TMA_STORE | TMA_REDUCE}
+_REDUCED = {
+    I32: NumberType.S32, U32: NumberType.U32, I64: NumberType.S64, U64: NumberType.U64,
+    F16: NumberType.F16, BF16: NumberType.BF16, F32: NumberType.F32,
+}  # fmt: skip
+
+
+def _copy_bits(attr: CopyAttr) -> int:
+    """X of a copy, but for its dimensions."""
+    bits = _DIRECTION[attr.kind] | (TMA_MULTICAST if attr.multicast else 0)
+    if attr.operation is not None and attr.element is not None:
+        bits |= attr.operation << TMA_OPERATION | _REDUCED[attr.element] << TMA_TYPE
+    return bits
+
+
+def _copy_suffix(attr: CopyAttr) -> str:
+    """Modifiers behind a copy's name."""
+    if attr.operation is None:
+        return ".MULTICAST" if attr.multicast else ""
+    kind = _REDUCED[attr.element] if attr.element is not None and attr.rank == 0 else NumberType.U32
+    return f".{attr.operation.name}" + ("" if kind is NumberType.U32 else f".{kind.name}")
 
 
 @handles("tma")
 def _box(s: Selector, v: Value, dst: Any) -> None:
     attr: CopyAttr = v.attr
-    name = {"load": "UTMALDG", "store": "UTMASTG", "prefetch": "UTMAPF.L2"}[attr.kind]
-    m = Machine(Op.TMA, TimingClass.UNIFORM, f"{name}.{attr.rank}D", x=attr.rank | _DIRECTION[attr.kind])
+    name = {"load": "UTMALDG", "store": "UTMASTG", "prefetch": "UTMAPF.L2", "reduce": "UTMAREDG"}[attr.kind]
+    m = Machine(Op.TMA, TimingClass.UNIFORM, f"{name}.{attr.rank}D{_copy_suffix(attr)}")
+    m.x = attr.rank | _copy_bits(attr)
     run = _run(s, len(v.args))
-    m.a, m.na = run, len(v.args)
+    m.a, m.na = run, len(v.args) - attr.multicast
     m.b, m.nb = _constant(s, attr.map_address, 2), 2
     m.operands = "[{a}], [{b}]"
+    if attr.multicast:
+        m.c, m.nc = Lane(run.reg, m.na), 1
+        m.operands += ", {c}"
     s.put(m)
     s.put(*(_word(s, Lane(run.reg, k), arg) for k, arg in enumerate(v.args)))
 
@@ -154,13 +197,13 @@ def _box(s: Selector, v: Value, dst: Any) -> None:
 @handles("bulk")
 def _bytes(s: Selector, v: Value, dst: Any) -> None:
     kind = v.attr.kind
-    name = {"load": "UBLKCP.S.G", "store": "UBLKCP.G.S", "prefetch": "UBLKPF.L2"}[kind]
-    m = Machine(Op.TMA, TimingClass.UNIFORM, name, x=_DIRECTION[kind])
+    name = {"load": "UBLKCP.S.G", "store": "UBLKCP.G.S", "prefetch": "UBLKPF.L2", "reduce": "UBLKRED.G.S"}[kind]
+    m = Machine(Op.TMA, TimingClass.UNIFORM, name + _copy_suffix(v.attr), x=_copy_bits(v.attr))
     address, *shared, count = v.args
     run = _run(s, 3 + len(shared))  # address, number of units, places in shared memory
     m.b, m.nb = run, 2
     m.c, m.nc = Lane(run.reg, 2), 1
-    m.operands = {"load": "[{a}], [{b}], {c}", "store": "[{b}], [{a}], {c}", "prefetch": "[{b}], {c}"}[kind]
+    m.operands = {"load": "[{a}], [{b}], {c}", "prefetch": "[{b}], {c}"}.get(kind, "[{b}], [{a}], {c}")
     if shared:
         m.a, m.na = Lane(run.reg, 3), len(shared)
     s.put(m)

@@ -22,7 +22,7 @@ from sim.isa import (
 )
 from sim.program import Imm
 
-_LETTER = {Space.GLOBAL: "G", Space.SHARED: "S", Space.LOCAL: "L"}
+_LETTER = {Space.GLOBAL: "G", Space.SHARED: "S", Space.LOCAL: "L", Space.GENERIC: ""}
 
 
 def _suffix(access: Access) -> str:
@@ -36,10 +36,11 @@ def _suffix(access: Access) -> str:
 
 def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> Machine:
     """A memory instruction with its address at A."""
-    space = Space.SHARED if access.space == Space.SHARED else Space.GLOBAL
+    space = access.space if access.space in (Space.SHARED, Space.GENERIC) else Space.GLOBAL
     m = Machine(op, TimingClass.LOAD_STORE, text, space=space, width=access.bytes, y=access.offset)
-    if space == Space.GLOBAL:
-        s.descriptor()
+    if space != Space.SHARED:
+        if space == Space.GLOBAL:
+            s.descriptor()
         m.a, m.na = s.use(address), 2
     else:
         m.a, m.na = s.flexible(address), 1
@@ -49,7 +50,7 @@ def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> M
 @handles("load")
 def _load(s: Selector, v: Value, dst: Lane) -> None:
     access: Access = v.attr
-    extended = ".E" if access.space == Space.GLOBAL else ""
+    extended = "" if access.space == Space.SHARED else ".E"
     m = _memory(s, Op.LD, f"LD{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     m.dst, m.nd = dst, max(1, access.bytes // 4)
     m.flags = FLAG_SIGNED if access.storage.kind == "i" and access.storage.bits < 32 else 0
@@ -59,7 +60,7 @@ def _load(s: Selector, v: Value, dst: Lane) -> None:
 @handles("store")
 def _store(s: Selector, v: Value, dst: Any) -> None:
     access: Access = v.attr
-    extended = ".E" if access.space == Space.GLOBAL else ""
+    extended = "" if access.space == Space.SHARED else ".E"
     m = _memory(s, Op.ST, f"ST{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     words = max(1, access.bytes // 4)
     m.b, m.nb = gather(s, list(v.args[1:]), words)
@@ -134,12 +135,13 @@ def _atomic(s: Selector, v: Value, dst: Lane | None) -> None:
     kind = register_type(access.storage)
     shared = access.space == Space.SHARED
     name = operation.name
-    reduction = dst is None and operation not in (AtomicOp.EXCH, AtomicOp.CAS)
+    generic = access.space == Space.GENERIC
+    reduction = dst is None and operation not in (AtomicOp.EXCH, AtomicOp.CAS) and not generic
     if shared:
         text = f"ATOMS.{name}{_TYPE_TEXT[kind] if operation is AtomicOp.ADD else ''}"
     else:
         sign = ".S32" if kind is I32 and operation in (AtomicOp.MIN, AtomicOp.MAX) else ""
-        text = f"{'REDG' if reduction else 'ATOMG'}.E.{name}{_TYPE_TEXT[kind]}{sign}.STRONG.GPU"
+        text = f"{'REDG' if reduction else 'ATOM' if generic else 'ATOMG'}.E.{name}{_TYPE_TEXT[kind]}{sign}.STRONG.GPU"
     m = _memory(s, Op.RED if reduction else Op.ATOM, text, access, v.args[0])
     m.x = operation | _ATOMIC_TYPE[kind] << 4
     words = kind.registers

@@ -11,8 +11,9 @@ from sim.builder.arrays import Array
 from sim.builder.barriers import is_mbarrier, whole_number
 from sim.builder.ir import Access, CopyAttr, Value
 from sim.builder.trace import Tracer
-from sim.builder.types import BOOL, I32, Type
-from sim.isa import Space
+from sim.builder.types import BOOL, F32, I32, Type
+from sim.isa import AtomicOp, Space
+from sim.limits import MAX_CLUSTER
 
 UNIT = 16  #: bytes that runs, and addresses in shared memory, are multiples of (PTX ISA, cp.async.bulk)
 BOX_ALIGNMENT = 128  #: of a tensor's box in shared memory (PTX ISA, cp.async.bulk.tensor)
@@ -54,8 +55,10 @@ def copy_box(
     shared: Array | None = None,
     index: Any = 0,
     barrier: Any = None,
+    blocks: Any = None,
+    operation: str | None = None,
 ) -> None:
-    """UTMALDG, UTMASTG or UTMAPF. Raises `BuildError` for wrong arguments and for a box that cannot lie there."""
+    """UTMALDG, UTMASTG, UTMAREDG or UTMAPF. Raises `BuildError` for wrong arguments, a box that cannot lie there."""
     t.mark()
     who = f"tma_{kind}"
     if not isinstance(tensor_map, TensorMapArgument):
@@ -74,7 +77,34 @@ def copy_box(
     if kind == "load":
         args.append(is_mbarrier(t, barrier, who).address())
     args += [whole_number(t, c, "a coordinate") for c in reversed(places)]
-    t.emit("tma", BOOL, tuple(args), CopyAttr(kind, tensor_map.rank, tensor_map.address))
+    if blocks is not None:
+        args.append(_blocks(t, blocks))
+    attr = CopyAttr(
+        kind, tensor_map.rank, tensor_map.address, None, blocks is not None,
+        None if operation is None else _operation(t, operation, tensor_map.dtype), tensor_map.dtype,
+    )  # fmt: skip
+    t.emit("tma", BOOL, tuple(args), attr)
+
+
+def _blocks(t: Tracer, blocks: Any) -> Value:
+    """The blocks of a multicast, a bit each by rank, where an instruction has them."""
+    mask = whole_number(t, blocks, "a multicast's blocks, a bit each by rank,")
+    if mask.is_const and not 0 < mask.attr < 1 << MAX_CLUSTER:
+        raise t.error(f"blocks={mask.attr:#x}: a bit for each block of the cluster, of {MAX_CLUSTER} at most")
+    return t.emit("shl", I32, (mask, t.i32(16)))
+
+
+def _operation(t: Tracer, name: str, element: Type) -> AtomicOp:
+    """What a reduction does. Raises `BuildError` for what TMA cannot do to numbers of this type."""
+    allowed = ["add"] if element is F32 else ["add", "min", "max"]
+    if element.is_int:
+        allowed += ["and", "or", "xor"]
+    if name not in allowed or element.bits < (32 if element.is_int else 16):
+        raise t.error(
+            f"operation={name!r} on {element} elements: TMA has {', '.join(allowed)} of these, and adds integers of "
+            "32 and 64 bits, float16, bfloat16 and float32"
+        )
+    return AtomicOp[name.upper()]
 
 
 def copy_run(
@@ -86,8 +116,10 @@ def copy_run(
     shared: Array | None = None,
     shared_index: Any = 0,
     barrier: Any = None,
+    blocks: Any = None,
+    operation: str | None = None,
 ) -> None:
-    """UBLKCP or UBLKPF of `size` bytes. Raises `BuildError` for arrays in the wrong place and for other sizes."""
+    """UBLKCP, UBLKRED or UBLKPF of `size` bytes. Raises `BuildError` for arrays in the wrong place, other sizes."""
     t.mark()
     who = f"bulk_{kind}"
     if not isinstance(array, Array) or array.space != Space.GLOBAL:
@@ -100,9 +132,12 @@ def copy_run(
         args.append(_place(t, who, shared, shared_index, count.attr if count.is_const else 0, UNIT))
     if kind == "load":
         args.append(is_mbarrier(t, barrier, who).address())
-    args.append(t.emit("shr", I32, (count, t.i32(4))))
+    units = t.emit("shr", I32, (count, t.i32(4)))
+    args.append(units if blocks is None else t.emit("or", I32, (units, _blocks(t, blocks))))
     access = Access(Space.GLOBAL, array.base, 0, array.storage, array=array.name)
-    t.emit("bulk", BOOL, tuple(args), CopyAttr(kind, 0, access=access))
+    what = None if operation is None else _operation(t, operation, array.storage)
+    attr = CopyAttr(kind, 0, access=access, multicast=blocks is not None, operation=what, element=array.storage)
+    t.emit("bulk", BOOL, tuple(args), attr)
 
 
 def _place(t: Tracer, who: str, shared: Any, index: Any, size: int, alignment: int) -> Value:

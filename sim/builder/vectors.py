@@ -9,6 +9,7 @@ from sim.builder.polynomial import power_of_two
 from sim.builder.types import register_type
 from sim.isa import Space
 
+_SHARED = (Space.SHARED, Space.GENERIC)  #: generic accesses are of the cluster, in which the block's own lies
 _FENCES = ASYNCHRONOUS | frozenset("store atomic ldgsts wait bar membar warpsync end shfl vote".split())
 
 
@@ -32,7 +33,7 @@ def merge_region(graph: Graph, region: Region, alignment: dict[int, int]) -> Non
         ):
             key = (item.args[0].id, epoch, item.type.name)
             groups.setdefault(key, {}).setdefault(item.attr.offset, item)
-        elif item.op in _FENCES and not (item.op in ("store", "atomic") and item.attr.space != Space.SHARED):
+        elif item.op in _FENCES and not (item.op in ("store", "atomic") and item.attr.space not in _SHARED):
             epoch += 1
     for (address, _, _), loads in groups.items():
         if len(loads) > 1:

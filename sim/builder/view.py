@@ -56,7 +56,7 @@ class Triple:
 class ThreadView(AsynchronousView):
     """One thread, as the kernel sees it.
 
-    Places: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` (each `.x .y .z`),
+    Places: `thread_idx`, `block_idx`, `block_dim`, `cluster_dim`, `grid_dim` (each `.x .y .z`),
     `lane_id`, `warp_id`.
 
     Control: `with k.if_(c):`, `with k.elif_(c):`, `with k.else_():`,
@@ -72,6 +72,7 @@ class ThreadView(AsynchronousView):
         self.thread_idx = Triple(t, [t.special(r) for r in (s.TID_X, s.TID_Y, s.TID_Z)])
         self.block_idx = Triple(t, [t.special(r) for r in (s.CTAID_X, s.CTAID_Y, s.CTAID_Z)])
         self.block_dim = Triple(t, [t.leaf("cbank", I32, 4 * d, nonneg=True) for d in range(3)])
+        self.cluster_dim = Triple(t, [t.leaf("cbank", I32, 0x144 + 4 * d, nonneg=True) for d in range(3)])
         self.grid_dim = Triple(t, [t.leaf("cbank", I32, 0xC + 4 * d, nonneg=True) for d in range(3)])
 
     @property

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sim.builder import barriers, tma, wgmma
+from sim.builder import barriers, clusters, tma, wgmma
 from sim.builder.arrays import Array
 from sim.builder.barriers import Mbarrier, Mbarriers
+from sim.builder.clusters import RemoteArray
 from sim.builder.tma import TensorMapArgument
 from sim.builder.trace import Tracer
 from sim.builder.types import BOOL, U64
 from sim.builder.values import Scalar
 from sim.builder.wgmma import Matrix, Sums
-from sim.isa import Space
+from sim.isa import Space, SpecialRegister
 
 
 class AsynchronousView:
@@ -25,6 +26,37 @@ class AsynchronousView:
 
     def _place(self, size: int, align: int) -> int:
         raise NotImplementedError
+
+    # --- clusters
+    @property
+    def cluster_rank(self) -> Scalar:
+        """The block's number in its cluster, x first; 0 where there are no clusters."""
+        return Scalar(self._t, self._t.special(SpecialRegister.CGACTAID))
+
+    def cluster_sync(self) -> None:
+        """Wait until all threads of the cluster are here; what they wrote to shared memory is seen afterwards."""
+        self.cluster_arrive()
+        self.cluster_wait()
+
+    def cluster_arrive(self, relaxed: bool = False) -> None:
+        """Come to the cluster's barrier, and go on; whole warps. `relaxed`: without making stores seen."""
+        self._t.mark()
+        if not relaxed:
+            self._t.emit("membar", BOOL, (), 1)
+        self._t.emit("cluster_arrive", BOOL)
+
+    def cluster_wait(self) -> None:
+        """Wait until all threads of the cluster have come to its barrier."""
+        self._t.mark()
+        self._t.emit("cluster_wait", BOOL)
+
+    def remote(self, shared: Array, rank: Any) -> RemoteArray:
+        """A shared array as the cluster's block `rank` has it (distributed shared memory).
+
+        It is read, written, and has atomics. The blocks meet at `k.cluster_sync()` before the first access, when all
+        have started, and after the last, before one ends.
+        """
+        return clusters.remote(self._t, shared, rank)
 
     # --- barriers
     def elect(self) -> Scalar:
@@ -64,20 +96,38 @@ class AsynchronousView:
 
     # --- copies. They are made once for all active threads of a warp: call them under `k.if_(k.elect())`
     def tma_load(
-        self, shared: Array, index: Any, tensor_map: TensorMapArgument, coordinates: Sequence[Any], bar: Mbarrier
+        self,
+        shared: Array,
+        index: Any,
+        tensor_map: TensorMapArgument,
+        coordinates: Sequence[Any],
+        bar: Mbarrier,
+        blocks: Any = None,
     ) -> None:
         """Start copying the box at `coordinates` (first elements, innermost dimension last) to element `index`.
 
         `bar` learns that the map's `box_bytes` have come: let it expect them. Elements outside the tensor
-        are zero. One copy for the warp's active threads.
+        are zero. One copy for the warp's active threads. `blocks`: those of the cluster that get it, a bit each by
+        rank (multicast): at the same place in their shared memory, and each one's own `bar` learns of it.
         """
-        tma.copy_box(self._t, "load", tensor_map, coordinates, shared, index, bar)
+        tma.copy_box(self._t, "load", tensor_map, coordinates, shared, index, bar, blocks)
 
     def tma_store(
         self, tensor_map: TensorMapArgument, coordinates: Sequence[Any], shared: Array, index: Any = 0
     ) -> None:
         """Start copying a box from element `index` of shared memory; elements outside the tensor are not stored."""
         tma.copy_box(self._t, "store", tensor_map, coordinates, shared, index)
+
+    def tma_reduce(
+        self,
+        tensor_map: TensorMapArgument,
+        coordinates: Sequence[Any],
+        shared: Array,
+        index: Any = 0,
+        operation: str = "add",
+    ) -> None:
+        """As `tma_store`, but adding to what is there; or "min", "max", of integers "and", "or", "xor" too."""
+        tma.copy_box(self._t, "reduce", tensor_map, coordinates, shared, index, operation=operation)
 
     def tma_prefetch(self, tensor_map: TensorMapArgument, coordinates: Sequence[Any]) -> None:
         """Start bringing a box into L2."""
@@ -93,13 +143,31 @@ class AsynchronousView:
         self._t.mark()
         self._t.emit("wait", BOOL, (), int(groups_left))
 
-    def bulk_load(self, shared: Array, shared_index: Any, array: Array, index: Any, bytes: Any, bar: Mbarrier) -> None:
-        """Start copying `bytes`, a multiple of 16, from `array[index]` on; `bar` learns that they have come."""
-        tma.copy_run(self._t, "load", array, index, bytes, shared, shared_index, bar)
+    def bulk_load(
+        self,
+        shared: Array,
+        shared_index: Any,
+        array: Array,
+        index: Any,
+        bytes: Any,
+        bar: Mbarrier,
+        blocks: Any = None,
+    ) -> None:
+        """Start copying `bytes`, a multiple of 16, from `array[index]` on; `bar` learns that they have come.
+
+        `blocks` as in `tma_load`.
+        """
+        tma.copy_run(self._t, "load", array, index, bytes, shared, shared_index, bar, blocks)
 
     def bulk_store(self, array: Array, index: Any, shared: Array, shared_index: Any, bytes: Any) -> None:
         """Start copying `bytes`, a multiple of 16, from shared memory to `array[index]` and on."""
         tma.copy_run(self._t, "store", array, index, bytes, shared, shared_index)
+
+    def bulk_reduce(
+        self, array: Array, index: Any, shared: Array, shared_index: Any, bytes: Any, operation: str = "add"
+    ) -> None:
+        """As `bulk_store`, but adding to what is there, or as `tma_reduce`."""
+        tma.copy_run(self._t, "reduce", array, index, bytes, shared, shared_index, operation=operation)
 
     def bulk_prefetch(self, array: Array, index: Any, bytes: Any) -> None:
         """Start bringing `bytes`, a multiple of 16, into L2."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.access import lowest_lane
+from sim.core.access import lowest_lane, popcount
+from sim.core.distributed import issue_remote_store
 from sim.core.exec_wgmma import block_offset, warpgroup_product
 from sim.core.layout import (
-    AG_TIME,
     B_POOL,
+    B_RANK,
     B_SHARED,
+    C_CLUSTER,
+    C_CLUSTER_ARRIVE,
+    C_CLUSTER_SECTOR,
     C_LSU_LATENCY,
     C_MBARRIER_ARRIVE,
     C_MBARRIER_WAIT,
@@ -21,32 +25,64 @@ from sim.core.layout import (
     C_WGMMA_LEAST,
     ERROR_BARRIER,
     ERROR_MISALIGNED,
+    ERROR_NO_BLOCK,
     ERROR_SHARED_BOUNDS,
     ERROR_UNKNOWN_OPCODE,
     ERROR_WARPGROUP,
+    J_ARRIVALS,
+    J_BARRIER,
+    J_BYTES,
+    J_LANE,
+    J_MASK,
+    J_TIME,
+    JOB_ARRIVE,
+    LA_BARRIER,
+    LA_BYTES,
+    LA_COUNT,
+    LA_GROUP,
+    LA_WARP,
     MAX_GROUPS,
+    NEVER,
     RECORD_TIMES,
     SC_PIPES,
     SC_PRODUCT_TIMES,
     SC_PRODUCTS,
+    SV_ARRIVALS,
     SV_BANKS_FREE,
+    SV_CLUSTER_FREE,
+    SV_JOBS,
     SV_RECORD,
     TC_LATENCY,
     TICK,
+    W_EXITED,
     W_GROUP,
     W_INDEX,
+    W_PENDING,
     W_REGISTERS,
     W_SLOT,
     W_WGMMA,
 )
-from sim.core.mbarrier import change, is_initialised, parity_of, predicate_known, put_word, wait, word_of
-from sim.core.memory_issue import count_access, enter, fail, results_known, rows_read_at
+from sim.core.mbarrier import (
+    change,
+    copies_complete,
+    is_initialised,
+    parity_of,
+    predicate_known,
+    put_word,
+    wait,
+    will_complete,
+    word_of,
+)
+from sim.core.memory_issue import commit_copies, count_access, enter, fail, results_known, rows_read_at
 from sim.core.operands import predicate_mask, row_of, write_predicate
 from sim.core.record import note
-from sim.core.tma import OFFSET_MASK, issue_tma, operand_word
+from sim.core.tma import OFFSET_MASK, issue_tma, keep_job, operand_word
+from sim.core.wake import arrive_at_cluster, rouse
 from sim.counters import Sm, Stall, Track
 from sim.isa import (
+    CLUSTER_SHIFT,
     FULL_MASK,
+    MBARRIER_REMOTE,
     WGMMA_A_MN_MAJOR,
     WGMMA_A_REGISTERS,
     WGMMA_B_MN_MAJOR,
@@ -66,6 +102,7 @@ OP_DEPBAR, OP_CLUSTER_ARRIVE, OP_CLUSTER_WAIT = (
     int(Op.CLUSTER_ARRIVE),
     int(Op.CLUSTER_WAIT),
 )
+OP_COPY_ARRIVE, OP_REMOTE_STORE = int(Op.COPY_ARRIVE), int(Op.REMOTE_STORE)
 MB_INIT, MB_ARRIVE, MB_ARRIVE_EXPECT, MB_EXPECT, MB_COMPLETE = (
     int(MbarrierOp.INIT),
     int(MbarrierOp.ARRIVE),
@@ -162,12 +199,18 @@ def commit_products(a, w):
 
 
 @inner
-def barrier_place(a, s, m, w, pc, base, lane):
-    """An mbarrier's offset in the SM's shared memory; -1 after an error."""
+def barrier_address(s, m, pc, base, lane):
+    """An mbarrier's offset in shared memory, below the rank of its block in the cluster."""
     at = (operand_word(s, m, s.code[pc, COL_A], base, lane, 0) if s.code[pc, COL_NA] else 0) + s.code[pc, COL_Y]
     if s.code[pc, COL_NC]:
         at += operand_word(s, m, s.code[pc, COL_C], base, lane, 0)
-    at = at & OFFSET_MASK
+    return at
+
+
+@inner
+def barrier_place(a, s, m, w, pc, base, lane):
+    """An mbarrier's offset in the SM's shared memory; -1 after an error."""
+    at = barrier_address(s, m, pc, base, lane) & OFFSET_MASK
     if at % WORD_BYTES != 0:
         fail(a, s, m, w, pc, ERROR_MISALIGNED, lane, at, WORD_BYTES)
         return -1
@@ -190,8 +233,8 @@ def lanes_like(s, m, pc, base, on, lane):
 
 
 @inner
-def count_at(a, s, m, w, pc, base, lanes, kind, at, time):
-    """The arrivals and bytes of `lanes`, which have one barrier."""
+def counted(s, m, pc, base, lanes, kind):
+    """(arrivals, bytes that they expect, arrivals that are dropped) of `lanes`."""
     arrivals = more = dropped = 0
     for i in range(32):
         if (lanes >> i) & 1:
@@ -208,6 +251,13 @@ def count_at(a, s, m, w, pc, base, lanes, kind, at, time):
             else:
                 arrivals += 1
                 dropped += 1
+    return arrivals, more, dropped
+
+
+@inner
+def count_at(a, s, m, w, pc, base, lanes, kind, at, time):
+    """The arrivals and bytes of `lanes`, which have one barrier."""
+    arrivals, more, dropped = counted(s, m, pc, base, lanes, kind)
     before = word_of(a.s8, at)
     if s.code[pc, COL_ND]:
         row = row_of(s.code[pc, COL_D], base)
@@ -221,10 +271,65 @@ def count_at(a, s, m, w, pc, base, lanes, kind, at, time):
 
 
 @inner
+def arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, t):
+    """SYNCS.ARRIVE.RED: the arrivals and bytes of `lanes` are on their way to the mbarrier at `at` of the cluster."""
+    lane, rank, offset = lowest_lane(lanes), at >> CLUSTER_SHIFT, at & OFFSET_MASK
+    if rank < 0 or rank >= s.cfg[C_CLUSTER]:
+        fail(a, s, m, w, pc, ERROR_NO_BLOCK, lane, rank, WORD_BYTES)
+        return
+    if offset % WORD_BYTES != 0:
+        fail(a, s, m, w, pc, ERROR_MISALIGNED, lane, offset, WORD_BYTES)
+        return
+    if offset + WORD_BYTES > s.cfg[C_SHARED_LIMIT]:
+        fail(a, s, m, w, pc, ERROR_SHARED_BOUNDS, lane, offset, WORD_BYTES)
+        return
+    arrivals, more, _ = counted(s, m, pc, base, lanes, kind)
+    begin = max(t * TICK, a.sv[SV_CLUSTER_FREE])
+    a.sv[SV_CLUSTER_FREE] = begin + s.cfg[C_CLUSTER_SECTOR]
+    job = a.jb[a.sv[SV_JOBS]]
+    job[J_LANE] = lane
+    job[J_MASK] = 1 << rank
+    job[J_BARRIER] = offset
+    job[J_ARRIVALS] = arrivals
+    job[J_BYTES] = -more
+    job[J_TIME] = begin // TICK + s.cfg[C_CLUSTER_ARRIVE]
+    keep_job(a, w, pc, t, JOB_ARRIVE, job)
+
+
+@inner
+def issue_copy_arrival(a, s, m, w, pc, base, on, t):
+    """ARRIVES.LDGSTSBAR: an mbarrier learns when the warp's copies so far have come; they are a group from here on."""
+    group, todo = a.ws[w, W_GROUP], on
+    commit_copies(a, w)
+    when = copies_complete(a, w, group)
+    while todo != 0:
+        lane = lowest_lane(todo)
+        lanes = lanes_like(s, m, pc, base, todo, lane)
+        todo &= ~lanes
+        at = barrier_place(a, s, m, w, pc, base, lane)
+        if at < 0:
+            return
+        counts_bytes, n = s.code[pc, COL_X] != 0, popcount(lanes)
+        came, arrivals = (n, 0) if counts_bytes else (0, n)
+        if when != NEVER:
+            will_complete(a, at, max(t, when) + s.cfg[C_MBARRIER_ARRIVE], came, arrivals)
+            continue
+        entry = a.la[a.sv[SV_ARRIVALS]]
+        entry[LA_WARP] = w
+        entry[LA_GROUP] = group
+        entry[LA_BARRIER] = at
+        entry[LA_COUNT] = arrivals
+        entry[LA_BYTES] = came
+        a.sv[SV_ARRIVALS] += 1
+        a.ws[w, W_PENDING] += 1
+
+
+@inner
 def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
     """SYNCS: through the memory queue and the shared stage, one pass."""
     cfg, code = s.cfg, s.code
-    kind = code[pc, COL_X] & 15
+    kind, remote = code[pc, COL_X] & 15, code[pc, COL_X] & MBARRIER_REMOTE
+    rank = a.bs[a.ws[w, W_SLOT], B_RANK]
     left, start = enter(a, s, m, sub, t, 1, cfg[C_SHARED_WAVEFRONT])
     rows_read_at(a, s, m, w, pc, left // TICK + 1)
     count_access(a, s, pc, 0, 0, 1, 1, 0)
@@ -236,6 +341,12 @@ def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
         lane = lowest_lane(todo)
         lanes = lanes_like(s, m, pc, base, todo, lane)
         todo &= ~lanes
+        at = barrier_address(s, m, pc, base, lane)
+        if remote and at >> CLUSTER_SHIFT != rank:
+            arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, stage)
+            if a.er[0] != 0:
+                return
+            continue
         at = barrier_place(a, s, m, w, pc, base, lane)
         if at < 0:
             return
@@ -268,14 +379,17 @@ def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
 
 @inner
 def set_registers(a, s, m, w, pc, on, t):
-    """USETMAXREG: a warp gives registers to its block's pool, or takes them from there if there are enough."""
+    """USETMAXREG: a warp gives registers to its block's pool, or takes them from there.
+
+    It issues when there are enough, so code that asks again and again asks once.
+    """
     b, wanted = a.ws[w, W_SLOT], s.code[pc, COL_X]
     more = wanted - a.ws[w, W_REGISTERS]
-    granted = more <= a.bs[b, B_POOL]
-    if granted:
-        a.bs[b, B_POOL] -= more
-        a.ws[w, W_REGISTERS] = wanted
-    write_predicate(a.preds[w], s.code[pc, COL_PD], FULL_MASK if granted else 0, FULL_MASK)
+    a.bs[b, B_POOL] -= more
+    a.ws[w, W_REGISTERS] = wanted
+    if more < 0:
+        rouse(a, s, b, t + 1)
+    write_predicate(a.preds[w], s.code[pc, COL_PD], FULL_MASK, FULL_MASK)
     predicate_known(a, s, w, pc, t + s.tc[s.code[pc, COL_CLASS], TC_LATENCY])
 
 
@@ -294,12 +408,20 @@ def issue_asynchronous(a, s, m, sub, w, pc, base, on, t):
     elif op == OP_PRODUCTS_COMMIT:
         commit_products(a, w)
     elif op == OP_COMMIT:
-        a.ws[w, W_GROUP] += 1
-        a.ag[w, a.ws[w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0
+        commit_copies(a, w)
     elif op == OP_SETMAXREG:
         set_registers(a, s, m, w, pc, on, t)
     elif op == OP_ELECT:
         write_predicate(a.preds[w], s.code[pc, COL_PD], on & -on, on)
         predicate_known(a, s, w, pc, t + s.tc[s.code[pc, COL_CLASS], TC_LATENCY])
-    elif op != OP_CLUSTER_ARRIVE and op != OP_CLUSTER_WAIT:
+    elif op == OP_CLUSTER_ARRIVE:
+        if on | a.ws[w, W_EXITED] != FULL_MASK:
+            fail(a, s, m, w, pc, ERROR_WARPGROUP, lowest_lane(~on & FULL_MASK), 0, 0)
+            return
+        arrive_at_cluster(a, s, w, on, t)
+    elif op == OP_COPY_ARRIVE:
+        issue_copy_arrival(a, s, m, w, pc, base, on, t)
+    elif op == OP_REMOTE_STORE:
+        issue_remote_store(a, s, m, sub, w, pc, base, on, t)
+    elif op != OP_CLUSTER_WAIT:
         fail(a, s, m, w, pc, ERROR_UNKNOWN_OPCODE, lowest_lane(on), 0, 0)

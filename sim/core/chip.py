@@ -7,12 +7,14 @@ packets by (cycle, SM, order of issue), blocks by (cycle at which a slot is free
 from __future__ import annotations
 
 from sim._jit import bare, inner
+from sim.core.cluster import perform_distributed
 from sim.core.exec_atomic import ADDRESS, apply_atomic, scatter_result
 from sim.core.exec_memory import load
 from sim.core.layout import (
     B_END,
     B_ID,
     B_LIVE,
+    B_RANK,
     B_START,
     C_REPLAY,
     D_BLOCKS,
@@ -30,8 +32,10 @@ from sim.core.layout import (
     G_COLUMNS,
     G_MASK,
     G_PC,
+    G_SECTORS,
     G_TIME,
     GLOBAL_BASE,
+    MAX_CLUSTER,
     NEVER,
     R_BYTES,
     R_DONE,
@@ -41,6 +45,7 @@ from sim.core.layout import (
     R_SECTORS,
     R_TIME,
     RING,
+    SV_ARRIVALS,
     SV_EVENTS,
     SV_NEXT,
     SV_PACKETS,
@@ -56,14 +61,27 @@ from sim.core.layout import (
     TQ_LINE,
     TQ_SECTORS,
     TQ_TIME,
+    TQ_TRANSFER,
+    TR_MASK,
+    TR_WARP,
+    W_SLOT,
 )
 from sim.core.lsu import settle
+from sim.core.mbarrier import arrive_after_copies
 from sim.core.sm import start_block
 from sim.core.tma import packet_answered
 from sim.isa import Col, Op
 
 COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
 OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
+
+
+@inner
+def others(a, transfer):
+    """Further SMs that a multicast's packets go to, as `Requests.others` has them."""
+    slot = a.ws[transfer[TR_WARP], W_SLOT]
+    mask = transfer[TR_MASK] & ~(1 << a.bs[slot, B_RANK])
+    return slot << MAX_CLUSTER | mask if mask else 0
 
 
 @bare
@@ -91,15 +109,17 @@ def collect(st, q, t1):
                 q.ops[m, n] = a.rq[k, R_OPS]
                 q.asked[m, n] = a.rq[k, R_BYTES]
                 q.unit[m, n] = 0
+                q.others[m, n] = 0
                 own += 1
             else:
                 q.time[m, n] = further
                 q.line[m, n] = a.tq[j, TQ_LINE]
                 q.sectors[m, n] = a.tq[j, TQ_SECTORS]
                 q.kind[m, n] = a.tq[j, TQ_KIND]
-                q.ops[m, n] = 0
+                q.ops[m, n] = a.tq[j, TQ_BYTES] >> 2
                 q.asked[m, n] = a.tq[j, TQ_BYTES]
                 q.unit[m, n] = 1
+                q.others[m, n] = others(a, a.tr[a.tq[j, TQ_TRANSFER]])
                 tma += 1
             n += 1
         q.n[m] = n
@@ -122,18 +142,23 @@ def deliver(st, s, q):
                     a.rq[own % RING, R_DONE] = q.done[m, j]
                     own += 1
                 else:
-                    packet_answered(a, s, m, tma, q.done[m, j])
+                    packet_answered(st, s, m, tma, q.done[m, j], q.peers)
                     tma += 1
             a.sv[SV_TMA_SENT] = tma
             settle(a, s, m, own - a.sv[SV_SENT])
+            if a.sv[SV_ARRIVALS] > 0:
+                arrive_after_copies(a, s)
     return latest
 
 
 @inner
-def perform_strong(st, s, m, k):
-    """Perform the k-th kept strong access of SM `m` on global memory."""
+def perform_strong(st, s, d, m, k):
+    """Perform the k-th kept strong access of SM `m`, on global memory or on shared memory of its cluster."""
     a = st[m]
     head = a.sg[k]
+    if head[G_SECTORS] >= 0:
+        perform_distributed(st, s, d.peers, m, k)
+        return
     pc, base, mask = head[G_PC], head[G_BASE], head[G_MASK]
     data = a.sg_data[k]
     op = s.code[pc, COL_OP]
@@ -146,7 +171,7 @@ def perform_strong(st, s, m, k):
 
 
 @bare
-def commit(st, s, t0, t1):
+def commit(st, s, d, t0, t1):
     """Perform the strong accesses that reached L2 before `t1`, by (cycle, SM, order of issue)."""
     sms = len(st)
     for m in range(sms):
@@ -161,7 +186,7 @@ def commit(st, s, t0, t1):
         for m in range(sms):
             while st[m].sv[SV_STRONG_DONE] < st[m].sv[SV_STRONG] and st[m].sg[st[m].sv[SV_STRONG_DONE], G_TIME] <= t:
                 if not s.cfg[C_REPLAY]:
-                    perform_strong(st, s, m, st[m].sv[SV_STRONG_DONE])
+                    perform_strong(st, s, d, m, st[m].sv[SV_STRONG_DONE])
                 st[m].sv[SV_STRONG_DONE] += 1
     for m in range(sms):
         a = st[m]
@@ -232,6 +257,8 @@ def next_event(st, t1):
     soonest = NEVER
     for m in range(len(st)):
         soonest = min(soonest, st[m].sv[SV_NEXT])
+        if st[m].sv[SV_STRONG] > 0:
+            soonest = min(soonest, st[m].sg[0, G_TIME])
         if st[m].sv[SV_PACKETS] > st[m].sv[SV_SENT]:
             soonest = min(soonest, st[m].rq[st[m].sv[SV_SENT] % RING, R_TIME])
         if st[m].sv[SV_TMA_PACKETS] > st[m].sv[SV_TMA_SENT]:

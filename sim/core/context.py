@@ -23,10 +23,11 @@ class Ctx(IntEnum):
     SM = 10
     CLOCK = 11  # SM cycles
     NANOSECONDS = 12  # the global timer
-    MEMORY = 13  # address of the compiled memory instructions, and of what they share with the rest of the core
-    SHARED = 14
-    ASYNCHRONOUS = 15  # address of the compiled instructions of asynchronous units
-    GROUP = 16  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
+    CLUSTER_RANK = 13  # of the block in its cluster
+    MEMORY = 14  # address of the compiled memory instructions, and of what they share with the rest of the core
+    SHARED = 15
+    ASYNCHRONOUS = 16  # address of the compiled instructions of asynchronous units
+    GROUP = 17  # first of GROUPS addresses, from `sim.core.execute.group_addresses`
 
 
 CTX_SIZE = Ctx.GROUP + GROUPS  #: elements of `ctx`

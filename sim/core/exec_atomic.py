@@ -58,16 +58,16 @@ def apply_atomic(x, width, mask, data, origin, memory):
             old |= np.int64(memory[at + byte]) << (8 * byte)
         data[OLD, lane] = old
         if operation == AtomicOp.CAST:
-            new = _modified(AtomicOp.CAS, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
+            new = modified(AtomicOp.CAS, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
             data[OLD, lane] = np.int64(old == data[COMPARE, lane])
         else:
-            new = _modified(operation, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
+            new = modified(operation, kind, width, old, data[OPERAND, lane], data[COMPARE, lane])
         for byte in range(width):
             memory[at + byte] = np.uint8((new >> (8 * byte)) & 255)
 
 
 @jit
-def _modified(operation, kind, width, old, operand, compare):
+def modified(operation, kind, width, old, operand, compare):
     """The bits that replace `old`."""
     if operation == AtomicOp.EXCH:
         return operand

@@ -77,7 +77,7 @@ def _uniform_register(register, ctx):
         return ctx[Ctx.GRID_DIM_X]
     if SpecialRegister.NCTAID_Y <= register <= SpecialRegister.NCTAID_Z:
         return ctx[Ctx.GRID_DIM_Y + register - SpecialRegister.NCTAID_Y]
-    return 0  # CGACTAID: a block is a cluster of its own
+    return ctx[Ctx.CLUSTER_RANK]  # CGACTAID
 
 
 @row_function

@@ -10,6 +10,7 @@ from sim._jit import inner
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
+    B_POOL,
     C_CODE_L0_LINES,
     C_CODE_L0_MISS,
     C_CODE_L1_LINES,
@@ -23,8 +24,11 @@ from sim.core.layout import (
     C_REGISTER_ROWS,
     KIND_BITS,
     KIND_PIPE,
+    MAX_ARRIVALS,
     MAX_BOX_LINES,
     MAX_GROUPS,
+    MAX_JOBS,
+    MAX_STRONG,
     NEVER,
     R_BYTES,
     R_DONE,
@@ -43,9 +47,13 @@ from sim.core.layout import (
     SCORE_BITS,
     SCORE_READ,
     SCORE_READY,
+    SV_ARRIVALS,
+    SV_FREE_ENTRY,
+    SV_JOBS,
     SV_LAST_PACKET,
     SV_PACKETS,
     SV_SENT,
+    SV_STRONG,
     SV_TMA_PACKETS,
     SV_TMA_SENT,
     TMA_RING,
@@ -54,11 +62,14 @@ from sim.core.layout import (
     W_LINE,
     W_PC,
     W_REDIRECT,
+    W_REGISTERS,
+    W_SLOT,
     W_STALL,
     W_WGMMA,
 )
+from sim.core.wake import cluster_waited
 from sim.counters import Stall
-from sim.isa import Col, Op
+from sim.isa import WARP_SIZE, Col, Op
 
 BRANCH_RESOLVING = int(Stall.BRANCH_RESOLVING)
 NO_INSTRUCTION = int(Stall.NO_INSTRUCTION)
@@ -67,10 +78,13 @@ WAIT = int(Stall.WAIT)
 LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
 GMMA, LG_THROTTLE = int(Stall.GMMA), int(Stall.LG_THROTTLE)
+BARRIER, DISPATCH_STALL = int(Stall.BARRIER), int(Stall.DISPATCH_STALL)
 COL_OP, COL_WAIT, COL_X, COL_D, COL_ND = int(Col.OP), int(Col.WAIT), int(Col.X), int(Col.D), int(Col.ND)
 COL_CLASS = int(Col.CLASS)
-OP_DEPBAR, OP_LD, OP_TMA = int(Op.DEPBAR), int(Op.LD), int(Op.TMA)
-POLLED = 64  #: cycles until a warp looks again whether the TMA unit has room
+OP_DEPBAR, OP_LD, OP_TMA, OP_MBARRIER = int(Op.DEPBAR), int(Op.LD), int(Op.TMA), int(Op.MBARRIER)
+OP_CLUSTER_WAIT, OP_SETMAXREG, OP_COPY_ARRIVE = int(Op.CLUSTER_WAIT), int(Op.SETMAXREG), int(Op.COPY_ARRIVE)
+OP_REMOTE_STORE = int(Op.REMOTE_STORE)
+POLLED = 64  #: cycles until a warp looks again whether the TMA unit, or what waits for the step's end, has room
 OP_WARPGROUP_DEPBAR = int(Op.WARPGROUP_DEPBAR)
 
 
@@ -201,6 +215,25 @@ def has_room(a, sent):
     return a.sv[SV_TMA_PACKETS] - sent <= TMA_RING - MAX_BOX_LINES
 
 
+@inner
+def asynchronous_waits(a, s, w, pc, op, t):
+    """(cycle, stall reason) that an asynchronous unit's instruction waits for, or a cluster's; cycle <= t: nothing."""
+    if op == OP_CLUSTER_WAIT:
+        return cluster_waited(a, w), BARRIER
+    if op == OP_SETMAXREG:
+        slot = a.ws[w, W_SLOT]
+        granted = s.code[pc, COL_X] - a.ws[w, W_REGISTERS] <= a.bs[slot, B_POOL]
+        return t if granted else NEVER, DISPATCH_STALL
+    full = a.sv[SV_JOBS] > MAX_JOBS - WARP_SIZE or a.sv[SV_STRONG] >= MAX_STRONG or a.sv[SV_ARRIVALS] >= MAX_ARRIVALS
+    if op == OP_TMA:
+        full = full or not has_room(a, a.sv[SV_TMA_SENT])
+    elif op == OP_COPY_ARRIVE:
+        full = full or a.ag[w, (a.ws[w, W_GROUP] + 1) % MAX_GROUPS, AG_LEFT] > 0
+    elif op == OP_REMOTE_STORE:
+        full = full or a.sv[SV_FREE_ENTRY] < 0
+    return t + POLLED if full else t, LG_THROTTLE
+
+
 @inner(forceinline=True)
 def waits(a, s, m, sub, w, t):
     """What a warp's next instruction waits for of its own: (cycle, stall reason); cycle <= t: nothing."""
@@ -232,7 +265,6 @@ def waits(a, s, m, sub, w, t):
         elif op == OP_WARPGROUP_DEPBAR:
             until = products_waited(a, m, w, s.code[pc, COL_X], t)
             reason = GMMA
-        elif op == OP_TMA and not has_room(a, a.sv[SV_TMA_SENT]):
-            until = t + POLLED
-            reason = LG_THROTTLE
+        elif op >= OP_MBARRIER:
+            return asynchronous_waits(a, s, w, pc, op, t)
     return until, reason

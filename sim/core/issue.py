@@ -20,6 +20,7 @@ from sim.core.control import (
 from sim.core.execute import execute
 from sim.core.layout import (
     B_ID,
+    B_RANK,
     B_THREADS,
     B_X,
     B_Y,
@@ -103,6 +104,7 @@ from sim.core.memory_issue import fail, pass_shared_stage
 from sim.core.operands import predicate_mask, row_of, write_predicate
 from sim.core.record import note, record
 from sim.core.rows import prefetch
+from sim.core.wake import threads_exit
 from sim.counters import Inst, Sm, Stall, Track
 from sim.isa import BRANCH_ANY, FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
 
@@ -207,6 +209,7 @@ def context(a, s, m, w, t):
     ctx[10] = m
     ctx[11] = t
     ctx[12] = t * 1_000_000 // cfg[C_CLOCK_KHZ]
+    ctx[13] = a.bs[b, B_RANK]
 
 
 @inner
@@ -347,7 +350,7 @@ def finish(a, s, m, sub, slot, w, pc, t):
 def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
     """EXIT of `lanes` at `pc`; the warp goes on with other lanes, or waits for a barrier, or drains."""
     b = a.ws[w, W_SLOT]
-    a.bs[b, B_THREADS] -= popcount(lanes)
+    threads_exit(a, s, b, popcount(lanes), t)
     if not leave(a, m, w, lanes):
         if a.ws[w, W_SPLITS] == 0:
             finish(a, s, m, sub, slot, w, pc, t)

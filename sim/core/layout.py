@@ -18,6 +18,7 @@ from sim.counters import SM_COLUMNS
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE
 from sim.isa import LOCAL_WINDOW as LOCAL_WINDOW
 from sim.isa import SHARED_WINDOW as SHARED_WINDOW
+from sim.limits import MAX_CLUSTER as MAX_CLUSTER
 from sim.limits import MAX_CODE_LINES as MAX_CODE_LINES
 from sim.limits import MAX_CONSTANT_LINES as MAX_CONSTANT_LINES
 from sim.limits import MAX_ENTRIES as MAX_ENTRIES
@@ -57,8 +58,9 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
     W_FETCHED,  # that line is with the warp here
     W_WGMMA,  # wgmma: group being filled
     W_REGISTERS,  # registers a thread that setmaxnreg left it
-) = range(18)
-W_COLUMNS = 18
+    W_PHASE,  # arrivals at the cluster's barrier
+) = range(19)
+W_COLUMNS = 19
 W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2
 NOT_READY, DRAINING = -1, -2  #: `need` of a warp slot that still waits for something of its own; that drains
 
@@ -87,8 +89,15 @@ AG_LEFT, AG_TIME = range(2)
     B_Y,
     B_Z,
     B_POOL,  # registers a thread of a warp that setmaxnreg may still hand out
-) = range(10)
-B_COLUMNS = 10
+    B_CLUSTER,  # number of its cluster, in order of start
+    B_RANK,  # of the block in its cluster
+    B_EXITED,  # when its last thread exited, NEVER before
+    B_ARRIVED,  # threads that are at the cluster's barrier
+    B_LAST,  # when the last of them came
+    B_PHASE,  # phases of the cluster's barrier that are complete
+    B_OPENED,  # when the last of them was
+) = range(17)
+B_COLUMNS = 17
 
 # --- barriers of a block slot: br[slots, 16, BR_COLUMNS]
 BR_ARRIVED, BR_LAST, BR_EXPECTED, BR_KIND, BR_VOTES, BR_RESULT = range(6)  # BR_EXPECTED: threads, 0 the block's
@@ -129,8 +138,12 @@ SC_COLUMNS = 41
     SV_COMPLETION,  # the first of them, NEVER if there is none
     SV_RECORD,  # what is recorded: RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES
     SV_INTERVALS,  # intervals recorded in this step
-) = range(25)
-SV_COLUMNS = 25
+    SV_CLUSTER_FREE,  # way to other SMs' shared memory, ticks
+    SV_JOBS,  # jobs kept
+    SV_JOBS_DONE,
+    SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
+) = range(29)
+SV_COLUMNS = 29
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -169,8 +182,10 @@ RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_NODES = 8192
 
 # --- TMA: transfers tr[MAX_TRANSFERS, TR_COLUMNS] and their packets tq[TMA_RING, TQ_COLUMNS]
-TR_LEFT, TR_TIME, TR_BARRIER, TR_BYTES, TR_WARP, TR_GROUP, TR_PC, TR_ISSUED = range(8)
-TR_COLUMNS = 8  # TR_BARRIER: offset in `s8`, -1 none
+TR_LEFT, TR_TIME, TR_BARRIER, TR_BYTES, TR_WARP, TR_GROUP, TR_PC, TR_ISSUED, TR_MASK = range(9)
+TR_COLUMNS = (
+    9  # TR_BARRIER: offset in `s8`, of a multicast in a block's shared memory, -1 none; TR_MASK: blocks by rank
+)
 MAX_TRANSFERS = 1024
 TQ_TIME, TQ_LINE, TQ_SECTORS, TQ_KIND, TQ_BYTES, TQ_TRANSFER = range(6)
 TQ_COLUMNS = 6
@@ -184,10 +199,35 @@ MAX_WAITERS = 256
 CM_TIME, CM_BARRIER, CM_BYTES, CM_ARRIVALS = range(4)
 CM_COLUMNS = 4
 MAX_COMPLETIONS = 2048
+# arrivals when a warp's copies so far have come, la[MAX_ARRIVALS, LA_COLUMNS]; LA_GROUP: the last group of them
+LA_WARP, LA_GROUP, LA_BARRIER, LA_COUNT, LA_BYTES = range(5)
+LA_COLUMNS = 5
+MAX_ARRIVALS = 512
+
+# --- jobs of a step, jb[MAX_JOBS, J_COLUMNS]: what an SM does at its end to other SMs, or to global memory in turn
+(
+    J_KIND,
+    J_ISSUED,  # cycle
+    J_WARP,
+    J_PC,
+    J_LANE,
+    J_TIME,  # when an mbarrier learns of it
+    J_MASK,  # blocks of the cluster, by rank
+    J_BARRIER,  # offset in a block's shared memory
+    J_ARRIVALS,
+    J_BYTES,
+    J_SHARED,  # offset in a block's shared memory: TMA's box, what is copied to it
+    J_X,  # of the instruction
+    J_ADDRESS,  # of a tensor map or of bytes; offset in the own shared memory
+    J_COORDINATES,  # first of five
+) = range(14)
+J_COLUMNS = 18
+JOB_ARRIVE, JOB_COPY, JOB_REDUCE, JOB_PUSH = range(4)
+MAX_JOBS = 512
 
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
-G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME = range(6)
-G_COLUMNS = 6
+G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME, G_SECTORS = range(7)  # G_SECTORS: -1 in global memory
+G_COLUMNS = 7
 MAX_STRONG = 256
 
 # --- trace records of a step
@@ -215,7 +255,9 @@ ER_COLUMNS = 8
     ERROR_TENSOR_BOUNDS,  # a tensor map that points outside
     ERROR_BARRIER,  # an mbarrier that was not initialised
     ERROR_WARPGROUP,  # part of a warp at an instruction of whole warps
-) = range(13)
+    ERROR_NO_BLOCK,  # a rank that the cluster does not have
+    ERROR_ENDED_BLOCK,  # shared memory of a block whose threads have exited
+) = range(15)
 
 # --- configuration: cfg[C_COLUMNS]
 (
@@ -297,8 +339,14 @@ ER_COLUMNS = 8
     C_TMA_LINE,  # ticks a packet
     C_TMA_END,  # cycles from the last packet's return to the change of the mbarrier
     C_REGISTERS,  # registers a thread that the launch gave
-) = range(78)
-C_COLUMNS = 78
+    C_CLUSTER,  # blocks of a cluster
+    C_CLUSTER_BARRIER,  # cycles from the last arrival at the cluster's barrier to the end of its phase
+    C_CLUSTER_LATENCY,  # cycles to another SM's shared memory
+    C_CLUSTER_SECTOR,  # ticks a sector on an SM's way to others'
+    C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
+    C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
+) = range(84)
+C_COLUMNS = 84
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -328,8 +376,10 @@ SCORE_BITS = 8
     D_START,  # cycles from assignment to the first issue
     D_TURNAROUND,  # cycles from a block's end to its slot being free
     D_CREDIT,  # ticks by which blocks that follow others may start earlier than their rate says, after a pause
-) = range(11)
-D_COLUMNS = 11
+    D_CLUSTERS,  # clusters ever started
+    D_GROUP,  # the group of SMs whose turn it is
+) = range(13)
+D_COLUMNS = 13
 
 
 class Dispatch(NamedTuple):
@@ -339,7 +389,13 @@ class Dispatch(NamedTuple):
     busy: npt.NDArray[np.int64]  # [sm, slot]
     free: npt.NDArray[np.int64]  # [sm, slot]: free from this cycle on
     fresh: npt.NDArray[np.int64]  # [sm, slot]: no block yet
-    order: npt.NDArray[np.int64]  # the blocks that run, in order of their start
+    order: npt.NDArray[
+        np.int64
+    ]  # the blocks that run, in order of their start; a cluster's one behind another, by rank
+    groups: npt.NDArray[np.int64]  # [group, n]: SMs that may hold one cluster, -1 behind the last
+    peers: npt.NDArray[np.int64]  # [sm, slot, rank]: blocks of a block's cluster: SM * MAX_SLOTS + slot
+    soonest: npt.NDArray[np.int64]  # [sm] work space: when its first free slot was free
+    mates: npt.NDArray[np.int64]  # [rank] work space: blocks of a cluster that starts
 
 
 class Requests(NamedTuple):
@@ -354,6 +410,15 @@ class Requests(NamedTuple):
     asked: npt.NDArray[np.int64]
     done: npt.NDArray[np.int64]
     unit: npt.NDArray[np.int64]  # 0: of the SM's ring; 1: of its TMA unit
+    others: npt.NDArray[
+        np.int64
+    ]  # block slot << MAX_CLUSTER | blocks of its cluster, by rank, whose SMs get the answer too
+    peers: npt.NDArray[np.int64]  # that of Dispatch
+
+
+def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requests:
+    """Room for a step's packets."""
+    return Requests(np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers)  # type: ignore[call-arg]
 
 
 SM_RECORD = np.dtype(
@@ -400,6 +465,8 @@ SM_RECORD = np.dtype(
         ("tq", np.int64, (TMA_RING, TQ_COLUMNS)),
         ("mw", np.int64, (MAX_WAITERS, MW_COLUMNS)),
         ("cm", np.int64, (MAX_COMPLETIONS, CM_COLUMNS)),
+        ("la", np.int64, (MAX_ARRIVALS, LA_COLUMNS)),
+        ("jb", np.int64, (MAX_JOBS, J_COLUMNS)),
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
     ],
     align=True,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim._jit import COMPILED
-from sim.core import async_issue, memory_issue
+from sim.core import async_issue, memory_dispatch
 from sim.core.context import Ctx
 from sim.isa import Op
 
@@ -76,7 +76,7 @@ if COMPILED:
 
     @inner(inline="always")
     def issue_memory(a, s, m, sub, w, pc, base, on, t):
-        """`memory_issue.issue_memory`, compiled on its own."""
+        """`memory_dispatch.issue_memory`, compiled on its own."""
         call_memory(a.ctx[Ctx.MEMORY], a, a.ctx[Ctx.SHARED], m, sub, w, pc, base, on, t)
 
     @inner(inline="always")
@@ -91,8 +91,8 @@ if COMPILED:
 
     @bare(no_cfunc_wrapper=True, no_cpython_wrapper=True, cached=True)
     def memory_instruction(a, shared, m, sub, w, pc, base, on, t):
-        """`memory_issue.issue_memory` of an SM's record and a pointer to `layout.Shared`."""
-        memory_issue.issue_memory(a, behind(shared), m, sub, w, pc, base, on, t)
+        """`memory_dispatch.issue_memory` of an SM's record and a pointer to `layout.Shared`."""
+        memory_dispatch.issue_memory(a, behind(shared), m, sub, w, pc, base, on, t)
 
     @inner(inline="always")
     def lend(a, s):
@@ -116,7 +116,7 @@ if COMPILED:
         return _address(asynchronous_instruction, arrays, shared)
 
 else:
-    issue_memory = memory_issue.issue_memory
+    issue_memory = memory_dispatch.issue_memory
     issue_asynchronous = async_issue.issue_asynchronous
 
     def lend(a: Any, s: Any) -> None:

@@ -12,7 +12,10 @@ import numpy as np
 
 from sim._jit import inner
 from sim.core.layout import (
+    AG_LEFT,
+    AG_TIME,
     C_HAS_CONTROL,
+    C_MBARRIER_ARRIVE,
     C_MBARRIER_WAKE,
     C_REGISTER_ROWS,
     C_SUBCORES,
@@ -22,6 +25,13 @@ from sim.core.layout import (
     CM_COLUMNS,
     CM_TIME,
     ERROR_BARRIER,
+    LA_BARRIER,
+    LA_BYTES,
+    LA_COLUMNS,
+    LA_COUNT,
+    LA_GROUP,
+    LA_WARP,
+    MAX_GROUPS,
     MW_BARRIER,
     MW_COLUMNS,
     MW_LANES,
@@ -35,10 +45,12 @@ from sim.core.layout import (
     SC_NEXT,
     SCORE_BITS,
     SCORE_READY,
+    SV_ARRIVALS,
     SV_COMPLETION,
     SV_COMPLETIONS,
     SV_NEXT,
     SV_WAITERS,
+    W_PENDING,
 )
 from sim.core.operands import write_predicate
 from sim.counters import Stall
@@ -188,6 +200,35 @@ def will_complete(a, at, time, came, arrivals):
     a.sv[SV_COMPLETIONS] += 1
     a.sv[SV_COMPLETION] = min(a.sv[SV_COMPLETION], time)
     a.sv[SV_NEXT] = min(a.sv[SV_NEXT], time)
+
+
+@inner
+def copies_complete(a, w, group):
+    """When the warp's groups of asynchronous copies up to `group` are complete; NEVER if that is not known yet."""
+    when = 0
+    for g in range(max(0, group - MAX_GROUPS + 1), group + 1):
+        if a.ag[w, g % MAX_GROUPS, AG_LEFT] > 0:
+            return NEVER
+        when = max(when, a.ag[w, g % MAX_GROUPS, AG_TIME])
+    return when
+
+
+@inner
+def arrive_after_copies(a, s):
+    """Let the mbarriers that wait for warps' copies know when these come, as far as the step has told."""
+    kept = 0
+    for k in range(a.sv[SV_ARRIVALS]):
+        entry = a.la[k]
+        when = copies_complete(a, entry[LA_WARP], entry[LA_GROUP])
+        if when != NEVER:
+            a.ws[entry[LA_WARP], W_PENDING] -= 1
+            time = when + s.cfg[C_MBARRIER_ARRIVE]
+            will_complete(a, entry[LA_BARRIER], time, entry[LA_BYTES], entry[LA_COUNT])
+            continue
+        for c in range(LA_COLUMNS):
+            a.la[kept, c] = entry[c]
+        kept += 1
+    a.sv[SV_ARRIVALS] = kept
 
 
 @inner

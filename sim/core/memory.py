@@ -49,6 +49,7 @@ from sim.core.memory_state import (
 )
 from sim.core.xbar import order_packets, reserve, sector_count, send_packets
 from sim.counters import Mem
+from sim.limits import MAX_CLUSTER, MAX_SLOTS
 
 XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
 
@@ -65,6 +66,8 @@ def weave(
     req_bytes: Any,
     req_done: Any,
     req_unit: Any,
+    req_others: Any,
+    peers: Any,
 ) -> None:
     """Answer the packets that SMs left in a time step.
 
@@ -74,7 +77,8 @@ def weave(
     sectors, bits 4..7 those that are written only in part; `req_kind` load, store,
     atomic, reduction, fetch; `req_ops` lane operations of an atomic; `req_bytes`
     distinct bytes that the lanes asked for; `req_unit` 1 for packets of the SM's TMA
-    unit. Sets `req_done[sm, k]`: the cycle at which the data or the acknowledgement is
+    unit; `req_others` further SMs that get the answer, as `layout.Requests` has them.
+    Sets `req_done[sm, k]`: the cycle at which the data or the acknowledgement is
     at the SM, at least the L2 hit latency after `req_time`.
     """
     if not req_n.any():
@@ -88,7 +92,7 @@ def weave(
         packets = mem.order[begin : min(begin + CHUNK, total)]
         look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes)
         serve(mem, cfg)
-        answer(mem, cfg, packets, req_sectors, req_kind, req_done)
+        answer(mem, cfg, packets, req_sectors, req_kind, req_done, req_others, peers)
 
 
 @kernel
@@ -150,7 +154,9 @@ def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
 
 
 @kernel
-def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, req_done: Any) -> None:
+def answer(
+    mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, req_done: Any, req_others: Any, peers: Any
+) -> None:
     """Complete a chunk's answers with DRAM's times and book them on the response ports."""
     capacity = req_done.shape[1]
     for j in range(len(packets)):
@@ -164,9 +170,23 @@ def answer(mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, re
             mem.counts[XBAR_READ] += sectors
             for port, work in ((cfg.sms + gpc, cfg.gpc_sector), (sm, cfg.response_sector)):
                 ready = reserve(mem.calendar, port, ready, sectors * work)
+            if req_others[sm, k]:
+                ready = answer_others(mem, cfg, peers[sm], req_others[sm, k], ready, sectors)
         if kind != LOAD and kind != FETCH:
             mem.counts[XBAR_WRITE] += sectors
         req_done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
+
+
+@kernel
+def answer_others(mem: Any, cfg: Any, peers: Any, others: int, ready: int, sectors: int) -> int:
+    """Book a multicast's answer on the response ports of further SMs; when the last has it."""
+    slot, last = others >> MAX_CLUSTER, ready
+    for rank in range(MAX_CLUSTER):
+        if (others >> rank) & 1:
+            mem.counts[XBAR_READ] += sectors
+            port = peers[slot, rank] // MAX_SLOTS
+            last = max(last, reserve(mem.calendar, port, ready, sectors * cfg.response_sector))
+    return last
 
 
 @inlined

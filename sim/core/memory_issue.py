@@ -7,7 +7,6 @@ from sim.core.access import atomic_passes, bank_passes, coalesce, group_passes, 
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
     copy_async,
-    effective_addresses,
     first_misaligned,
     load,
     load_matrix,
@@ -22,8 +21,6 @@ from sim.core.layout import (
     B_SHARED,
     C_ADDRESS,
     C_COPY_EXTRA,
-    C_FENCE_BLOCK,
-    C_FENCE_GPU,
     C_GLOBAL_REQUEST,
     C_HAS_CONTROL,
     C_L1_FILL,
@@ -43,11 +40,9 @@ from sim.core.layout import (
     C_SHARED_LATENCY,
     C_SHARED_LIMIT,
     C_SHARED_WAVEFRONT,
-    C_SHARED_WINDOW,
     C_STORE_64,
     C_STORE_128,
     C_STORE_READ,
-    C_SUBCORES,
     C_TAG,
     C_WIDE_EXTRA_64,
     C_WIDE_EXTRA_128,
@@ -65,16 +60,15 @@ from sim.core.layout import (
     ERROR_GLOBAL_BOUNDS,
     ERROR_LOCAL_BOUNDS,
     ERROR_MISALIGNED,
-    ERROR_MIXED_SPACES,
     ERROR_SHARED_BOUNDS,
     G_BASE,
     G_ENTRY,
     G_MASK,
     G_PC,
+    G_SECTORS,
     G_TIME,
     G_WARP,
     GLOBAL_BASE,
-    LOCAL_WINDOW,
     MAX_GROUPS,
     MAX_WARPS,
     NEVER,
@@ -88,7 +82,6 @@ from sim.core.layout import (
     SCORE_BITS,
     SCORE_READ,
     SCORE_READY,
-    SHARED_WINDOW,
     SV_BANKS_FREE,
     SV_FREE_ENTRY,
     SV_GROUP,
@@ -103,10 +96,9 @@ from sim.core.layout import (
     W_INDEX,
     W_PENDING,
     W_SLOT,
-    W_TRACE,
 )
 from sim.core.lsu import keep_stored, load_lines, new_entry, shared_stage, through_queue, wait_for
-from sim.core.operands import predicate_mask, write_predicate
+from sim.core.operands import predicate_mask
 from sim.core.record import note
 from sim.counters import Inst, Stall, Track
 from sim.isa import (
@@ -394,6 +386,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     head[G_MASK] = on
     head[G_BASE] = base
     head[G_ENTRY] = entry
+    head[G_SECTORS] = -1
     for i in range(32):
         a.sg_data[k, ADDRESS, i] = addr[i]
     if not cfg[C_REPLAY] and op != OP_LD:
@@ -582,92 +575,7 @@ def issue_constant(a, s, m, w, pc, base, on, t):
 
 
 @inner
-def replayed_addresses(a, s, m, w, addr, second):
-    """The recorded addresses of the instruction just issued."""
-    row = s.replay_addr_at[a.ws[w, W_TRACE] - 1]
-    if row >= 0:
-        for i in range(32):
-            addr[i] = s.replay_addr[row, i]
-            second[i] = s.replay_addr[row, 32 + i]
-
-
-@inner
-def generic_space(a, s, m, w, pc, on):
-    """(space, lanes) of an access whose addresses say which memory it is; they become those in that memory.
-
-    One instruction's lanes must agree. An atomic is performed in global memory only,
-    and PD says where it was: compiled code does the others in another way.
-    """
-    addr, op = a.scratch[ADDR], s.code[pc, COL_OP]
-    shared = local = 0
-    for i in range(32):
-        if (on >> i) & 1:
-            if addr[i] >> 32 == SHARED_WINDOW >> 32:
-                shared |= 1 << i
-            elif addr[i] >> 32 == LOCAL_WINDOW >> 32:
-                local |= 1 << i
-    if op == OP_ATOM:
-        write_predicate(a.preds[w], s.code[pc, COL_PD], ~(shared | local), on)
-        if s.code[pc, COL_PD] & 7 != 7:
-            return GLOBAL_SPACE, on & ~(shared | local)
-    if (shared | local) == 0:
-        return GLOBAL_SPACE, on
-    home = SHARED_WINDOW + s.cfg[C_SHARED_WINDOW] if shared else LOCAL_WINDOW
-    for i in range(32):
-        if (on >> i) & 1:
-            addr[i] -= home
-    if shared == on:
-        return SHARED_SPACE, on
-    if local != on or op == OP_ATOM or op == OP_RED:
-        fail(a, s, m, w, pc, ERROR_MIXED_SPACES, lowest_lane(shared | local), 0, s.code[pc, COL_WIDTH])
-    return LOCAL_SPACE, on
-
-
-@inner(forceinline=True)
-def issue_memory(a, s, m, sub, w, pc, base, on, t):
-    """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
-    code, work = s.code, a.scratch
-    op, space = code[pc, COL_OP], code[pc, COL_SPACE]
-    ws = a.ws
-    if op == OP_LDGDEPBAR:
-        ws[w, W_GROUP] += 1
-        a.ag[w, ws[w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0
-        return
-    if op == OP_MEMBAR:
-        cycles = s.cfg[C_FENCE_BLOCK] if code[pc, COL_X] == 0 else s.cfg[C_FENCE_GPU]
-        slot = w // s.cfg[C_SUBCORES]
-        a.why[sub, slot] = MEMBAR
-        a.wake[sub, slot] = t + cycles
-        return
-    if op == OP_DEPBAR or op == OP_CCTL:
-        return
-    if on == 0 and space == CONSTANT_SPACE:
-        results_known(a, s, m, w, pc, t + s.tc[code[pc, COL_CLASS], TC_LATENCY], s.tc[code[pc, COL_CLASS], TC_REASON])
-        return
-    if on == 0:
-        left, start = enter(a, s, m, sub, t, 1, TICK)
-        results_known(a, s, m, w, pc, start // TICK + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
-        return
-    if s.cfg[C_REPLAY]:
-        replayed_addresses(a, s, m, w, work[ADDR], work[ADDR2])
-    else:
-        effective_addresses(code, pc, s.U[m], base, work[ADDR], work[ADDR2])
-    if a.sv[SV_RECORD]:
-        row = s.trace_addr[m, a.sv[SV_TRACE] - 1]
-        for i in range(32):
-            row[i] = work[ADDR, i]
-    if space == GENERIC_SPACE and op != OP_LDGSTS:
-        space, on = generic_space(a, s, m, w, pc, on)
-        if a.er[ER_CODE] != 0:
-            return
-        if on == 0:
-            results_known(a, s, m, w, pc, t + s.cfg[C_LOAD_READ], SHORT_SCOREBOARD)
-            return
-    if op == OP_LDGSTS:
-        issue_copy(a, s, m, sub, w, pc, base, on, t)
-    elif space == SHARED_SPACE:
-        issue_shared(a, s, m, sub, w, pc, base, on, t)
-    elif space == CONSTANT_SPACE:
-        issue_constant(a, s, m, w, pc, base, on, t)
-    else:
-        issue_global(a, s, m, sub, w, pc, base, on, t, space)
+def commit_copies(a, w):
+    """What the warp has copied asynchronously since the last such call is a group."""
+    a.ws[w, W_GROUP] += 1
+    a.ag[w, a.ws[w, W_GROUP] % MAX_GROUPS, AG_TIME] = 0

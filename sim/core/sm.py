@@ -20,6 +20,7 @@ from sim.core.issue import charge, issue
 from sim.core.layout import (
     B_COLUMNS,
     B_END,
+    B_EXITED,
     B_ID,
     B_LIVE,
     B_SHARED,
@@ -321,6 +322,7 @@ def start_block(a, s, m, b, block, t):
     a.bs[b, B_ID] = block
     a.bs[b, B_START] = t
     a.bs[b, B_END] = -1
+    a.bs[b, B_EXITED] = NEVER
     a.bs[b, B_SHARED] = b * cfg[C_SHARED_BYTES]
     a.bs[b, B_X] = block % cfg[C_GRID_X]
     a.bs[b, B_Y] = block // cfg[C_GRID_X] % cfg[C_GRID_Y]

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 
 from sim.isa import (
+    MBARRIER_REMOTE,
     PT,
+    REMOTE_REDUCTION,
+    TMA_CLUSTER,
+    TMA_MULTICAST,
+    TMA_OPERATION,
     TMA_PREFETCH,
+    TMA_REDUCE,
     TMA_STORE,
+    TMA_TYPE,
     UPT,
     URZ,
     WGMMA_A_MN_MAJOR,
@@ -18,6 +25,7 @@ from sim.isa import (
     WGMMA_COMMIT,
     WGMMA_HALF_SUM,
     WGMMA_SATURATE,
+    AtomicOp,
     MbarrierOp,
     NumberType,
     Op,
@@ -119,6 +127,7 @@ _ARRIVALS = {
     "ART0": (MbarrierOp.ARRIVE, True),
     "A0TR": (MbarrierOp.EXPECT, True),
     "A0TX": (MbarrierOp.COMPLETE, True),
+    "A0T1": (MbarrierOp.EXPECT, False),
     "": (MbarrierOp.ARRIVE_EXPECT, True),
 }
 
@@ -146,8 +155,9 @@ def mbarrier(c: Cursor) -> None:
             raise SassError("only a plain arrival can be dropped")
         out.x = MbarrierOp.ARRIVE_DROP if dropped else kind
         c.destination(2)
-        if remote:
-            raise SassError("an arrival in the shared memory of another block of the cluster is not known")
+        if remote and (dropped or out.nd):
+            raise SassError("an arrival at another block's barrier neither drops out nor has a result")
+        out.x |= MBARRIER_REMOTE if remote else 0
         _barrier_address(c)
         if counted:
             c.source("b")
@@ -212,37 +222,56 @@ def _uniform_pair(c: Cursor, slot: str, words: int) -> None:
     setattr(c.out, f"n{slot}", words)
 
 
-def _refuse_multicast(c: Cursor) -> None:
-    if "MULTICAST" in c.modifiers:
-        raise SassError("a copy to several blocks of a cluster is not known")
+_REDUCTIONS = {op.name: op for op in AtomicOp if op <= AtomicOp.XOR}
+_NUMBERS = {
+    "U32": NumberType.U32, "S32": NumberType.S32, "U64": NumberType.U64, "S64": NumberType.S64, "64": NumberType.U64,
+    "F16": NumberType.F16, "BF16": NumberType.BF16, "F32": NumberType.F32, "F64": NumberType.F64,
+}  # fmt: skip
 
 
-@opcode("UTMALDG", "UTMASTG", "UTMAPF")
+def _reduction(c: Cursor) -> int:
+    """Bits of TMA's X: what a reduction does; its numbers' type, which a tensor's map has too."""
+    operation = c.need(_REDUCTIONS, "operation that is known")
+    kind = c.pick(_NUMBERS, NumberType.U32)
+    c.drop("RN", "FTZ")
+    return TMA_STORE | TMA_REDUCE | operation << TMA_OPERATION | kind << TMA_TYPE
+
+
+@opcode("UTMALDG", "UTMASTG", "UTMAPF", "UTMAREDG")
 def tensor_copy(c: Cursor) -> None:
-    """TMA: a tensor's box to shared memory, back, or into L2."""
+    """TMA: a tensor's box to shared memory, of several blocks too, back, added to what is there, or into L2."""
     shape(c, Op.TMA, TimingClass.UNIFORM)
     c.drop("L2", "TILE")
     dimensions = c.need({f"{d}D": d for d in range(1, 6)}, "number of dimensions")
-    kind = {"UTMALDG": 0, "UTMASTG": TMA_STORE, "UTMAPF": TMA_PREFETCH}[c.base]
-    c.out.x = dimensions | kind
-    _refuse_multicast(c)
-    _uniform_pair(c, "a", dimensions + {0: 2, TMA_STORE: 1, TMA_PREFETCH: 0}[kind])
+    addresses = {"UTMALDG": 2, "UTMAPF": 0}.get(c.base, 1)
+    c.out.x = dimensions | {"UTMALDG": 0, "UTMAPF": TMA_PREFETCH}.get(c.base, TMA_STORE)
+    if c.base == "UTMAREDG":
+        c.out.x |= _reduction(c)
+    c.out.x |= TMA_MULTICAST if c.has("MULTICAST") else 0
+    _uniform_pair(c, "a", dimensions + addresses)
     _uniform_pair(c, "b", 2)
+    if c.out.x & TMA_MULTICAST:
+        c.source("c")
     if c.operands:  # a cache hint
         c.take()
 
 
-@opcode("UBLKCP", "UBLKPF")
+@opcode("UBLKCP", "UBLKPF", "UBLKRED")
 def bulk_copy(c: Cursor) -> None:
-    """TMA: a run of bytes to shared memory, back, or into L2."""
+    """TMA: a run of bytes to shared memory, of other blocks too, back, added to what is there, or into L2."""
     shape(c, Op.TMA, TimingClass.UNIFORM)
     directions = [m for m in c.modifiers if m in ("S", "G", "L2")]
     for name in directions:
         c.has(name)
-    _refuse_multicast(c)
+    c.out.x = TMA_MULTICAST if c.has("MULTICAST") else 0
+    if c.base == "UBLKRED":
+        c.out.x |= _reduction(c)
     if c.base == "UBLKPF":
         c.out.x |= TMA_PREFETCH
-    elif directions == ["S", "G"]:
+    elif directions == ["S", "G"] and c.base == "UBLKCP":
+        _uniform_pair(c, "a", 2)
+    elif directions == ["S", "S"] and c.base == "UBLKCP":
+        c.out.x |= TMA_CLUSTER
         _uniform_pair(c, "a", 2)
     elif directions == ["G", "S"]:
         c.out.x |= TMA_STORE
@@ -254,6 +283,35 @@ def bulk_copy(c: Cursor) -> None:
         raise SassError("only copies between global and shared memory are known")
     _uniform_pair(c, "b", 2)
     c.source("c")
+
+
+@opcode("ARRIVES")
+def arrive_after_copies(c: Cursor) -> None:
+    """ARRIVES.LDGSTSBAR: an mbarrier learns when the warp's asynchronous copies so far have come."""
+    shape(c, Op.COPY_ARRIVE, TimingClass.LOAD_STORE)
+    if not (c.has("LDGSTSBAR") and c.has("64")):
+        raise SassError("only ARRIVES.LDGSTSBAR.64 is known")
+    c.out.x = c.need({"ARVCNT": 0, "TRANSCNT": 1}, "count that is known")
+    c.out.space = Space.SHARED
+    _barrier_address(c)
+
+
+@opcode("STAS", "REDAS")
+def remote_store(c: Cursor) -> None:
+    """st.async and red.async: to the cluster's shared memory, whose mbarrier learns that the bytes are there."""
+    shape(c, Op.REMOTE_STORE, TimingClass.LOAD_STORE)
+    out = c.out
+    if c.base == "REDAS":
+        out.x = REMOTE_REDUCTION | c.need(_REDUCTIONS, "operation that is known")
+        out.x |= c.pick(_NUMBERS, NumberType.U32) << 4
+        out.width = 8 if (out.x >> 4) & 15 in (NumberType.U64, NumberType.S64) else 4
+    else:
+        out.width = c.pick({"64": 8, "128": 16}, 4)
+    address(c, c.memory(), "", True)
+    if out.na != 2:
+        raise SassError("the addresses of what is stored and of its mbarrier are needed")
+    out.y -= c.around.shared_window
+    c.source("b", out.width // 4)
 
 
 @opcode("UTMACMDFLUSH")

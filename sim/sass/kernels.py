@@ -203,8 +203,6 @@ def _source(
 
 def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program:
     """A kernel as a program. Raises `SassError` for the first instruction that is not known."""
-    if kernel.cluster != (1, 1, 1):
-        raise SassError(f"kernel {kernel.name} is for clusters of {kernel.cluster} blocks, which are not simulated")
     code = list(kernel.instructions)
     while code and code[-1].text == "NOP":
         code.pop()
@@ -250,6 +248,7 @@ def _translated(kernel: RawKernel, sources: Mapping[str, SourceText]) -> Program
         shared_is_known=shared_known,
         shared_window=window,
         local_bytes=_local(kernel, instructions),
+        cluster=kernel.cluster,
         params=params or (),
         params_from_arguments=params is None,
         param_base=kernel.param_base if kernel.param_base is not None else param_base(kernel.arch),

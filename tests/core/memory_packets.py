@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sim.core.layout import GLOBAL_BASE, Requests
+from sim.core.layout import GLOBAL_BASE, Requests, empty_requests
 from sim.core.memory_state import LOAD, MemoryConfig
 from sim.counters import Mem
 from sim.memory_system import MemorySystem
@@ -21,7 +21,7 @@ HORIZON = 4096  #: steps that an answer may take
 
 def requests(sms: int, capacity: int) -> Requests:
     """No packets yet, room for `capacity` an SM."""
-    return Requests(np.zeros(sms, np.int64), *(np.zeros((sms, capacity), np.int64) for _ in range(8)))
+    return empty_requests(sms, capacity, np.zeros((sms, 1, 1), np.int64))
 
 
 class Bench:

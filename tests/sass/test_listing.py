@@ -10,6 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
+from sim.isa import (
+    MBARRIER_REMOTE,
+    REMOTE_REDUCTION,
+    TMA_CLUSTER,
+    TMA_MULTICAST,
+    TMA_REDUCE,
+    TMA_STORE,
+    MbarrierOp,
+    NumberType,
+    Op,
+)
+from sim.launch import LaunchError
 from sim.sass import SassError, load_sass
 from sim.sass.control import control_bits
 from sim.sass.listing import parse_listing
@@ -104,13 +116,9 @@ def test_an_inlined_function_has_its_own_lines() -> None:
         ("S2R R1, SR_FOO", "special register SR_FOO is not known"),
         ("BRA 0x2000", "its target 0x2000 lies outside"),
         ("BRA `(.L_x_9)", "is not in this kernel's code"),
-        ("UTMAREDG.2D.ADD [UR4], [UR16]", "opcode UTMAREDG is not known"),
-        ("UTMALDG.2D.MULTICAST [UR4], [UR10], UR9", "copy to several blocks of a cluster is not known"),
-        ("UBLKCP.S.G.MULTICAST [UR4], [UR10], UR7", "copy to several blocks of a cluster is not known"),
-        (
-            "SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR11], RZ",
-            "address 0x0010: `SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR11], RZ`: an arrival in",
-        ),
+        ("UTMAREDG.2D [UR4], [UR16]", "it names no operation that is known"),
+        ("UBLKRED.S.S.ADD [UR4], [UR6], UR8", "only copies between global and shared memory are known"),
+        ("SYNCS.ARRIVE.TRANS64.RED.OPTOUT.A1T0 RZ, [UR11], RZ", "neither drops out nor has a result"),
         ("MOV R1, c[0x3][0x10]", "reads constant bank 3, which the listing does not have"),
     ],
 )
@@ -121,7 +129,7 @@ def test_an_unknown_instruction_is_named(line: str, problem: str) -> None:
         kernels["k"]
 
 
-def test_a_kernel_for_clusters_is_refused() -> None:
+def test_a_kernel_for_clusters_says_so() -> None:
     attribute = """
 	//----- nvinfo : EIATTR_CTA_PER_CLUSTER
 	.align		4
@@ -136,8 +144,33 @@ def test_a_kernel_for_clusters_is_refused() -> None:
 """
     text = NVDISASM.replace("\n	//----- nvinfo : EIATTR_PARAM_CBANK\n", attribute)
     assert text != NVDISASM
-    with pytest.raises(SassError, match=r"kernel scale is for clusters of \(2, 1, 1\) blocks"):
-        load_sass(text)["scale"]
+    program = load_sass(text)["scale"]
+    assert program.cluster == (2, 1, 1)
+    with pytest.raises(LaunchError, match=r"compiled for clusters of \(2, 1, 1\) blocks.*asks for others"):
+        sim.Launch(program, 4, 32, (np.int32(0),) * 2, cluster=4)
+    assert sim.Launch(program, 4, 32, (np.int32(0),) * 2).cluster == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "x"),
+    [
+        ("UTMALDG.2D.MULTICAST [UR4], [UR10], UR9", Op.TMA, 2 | TMA_MULTICAST),
+        ("UBLKCP.S.G.MULTICAST [UR4], [UR10], UR7", Op.TMA, TMA_MULTICAST),
+        ("UBLKCP.S.S [UR10], [UR8], UR4", Op.TMA, TMA_CLUSTER),
+        ("UTMAREDG.2D.MAX [UR12], [UR10]", Op.TMA, 2 | TMA_STORE | TMA_REDUCE | 2 << 8 | NumberType.U32 << 12),
+        ("UBLKRED.G.S.ADD.F32.RN [UR6], [UR4], UR8", Op.TMA, TMA_STORE | TMA_REDUCE | NumberType.F32 << 12),
+        ("SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [UR11], RZ", Op.MBARRIER, MbarrierOp.ARRIVE | MBARRIER_REMOTE),
+        ("SYNCS.ARRIVE.TRANS64.RED RZ, [UR11], R12", Op.MBARRIER, MbarrierOp.ARRIVE_EXPECT | MBARRIER_REMOTE),
+        ("ARRIVES.LDGSTSBAR.64.ARVCNT [UR4+0x8]", Op.COPY_ARRIVE, 0),
+        ("ARRIVES.LDGSTSBAR.64.TRANSCNT [UR4]", Op.COPY_ARRIVE, 1),
+        ("STAS.128 [R16.64], R4", Op.REMOTE_STORE, 0),
+        ("REDAS.ADD [R14.64], R4", Op.REMOTE_STORE, REMOTE_REDUCTION | NumberType.U32 << 4),
+        ("UCGABAR_ARV", Op.CLUSTER_ARRIVE, 0),
+    ],
+)
+def test_instructions_of_clusters(line: str, op: Op, x: int) -> None:
+    read = load_sass(cuobjdump([line]), shared_static_bytes=64)["k"].instructions[0]
+    assert (read.op, read.x) == (op, x)
 
 
 def test_kernels_are_found_by_name() -> None:
