@@ -36,7 +36,7 @@ from sim.heap import DeviceArray, Heap, Mark, Outputs
 from sim.isa import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
 from sim.memory_system import MemorySystem, ScaleModelMemory
-from sim.occupancy import Occupancy, check_cluster, check_launch, occupancy
+from sim.occupancy import Occupancy, check_launch, occupancy, with_clusters
 from sim.profile import Profile, load_profile
 from sim.program import Param, Program
 from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program, check_units
@@ -351,10 +351,9 @@ class Device:
             launch.shared_bytes,
         )
         try:
-            check_cluster(self.profile, fit, launch.cluster, launch.non_portable_cluster)
+            return with_clusters(self.profile, fit, launch.cluster, launch.non_portable_cluster)
         except LaunchError as problem:
             raise LaunchError(f"{program.name} on {self.profile.name}: {problem}") from None
-        return fit
 
     def _engine(
         self,

@@ -7,7 +7,7 @@ share, block slots. The carve-out is the driver's choice as seen on a card.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.launch import Dim3, LaunchError
 from sim.profile import Profile
@@ -33,6 +33,8 @@ class Occupancy:
     registers_per_thread: int  #: allocated
     shared_per_block_bytes: int  #: allocated, with the system's share
     shared_carveout_bytes: int  #: shared memory's part of the unified array
+    blocks_per_cluster: int = 1
+    active_clusters: int = 0  #: that fit on the GPU at a time; 0 without clusters
 
     @property
     def fraction(self) -> float:
@@ -149,11 +151,11 @@ def max_active_clusters(profile: Profile, fit: Occupancy, blocks: int) -> int:
     return sum(fit.blocks_per_sm * sms // blocks for sms in groups if sms >= blocks)
 
 
-def check_cluster(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable: bool) -> None:
-    """Raise `LaunchError`, with CUDA's name for it, for clusters that the GPU would refuse."""
+def with_clusters(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable: bool) -> Occupancy:
+    """The occupancy of blocks in clusters. Raises `LaunchError`, with CUDA's name for it, for those the GPU refuses."""
     blocks = cluster[0] * cluster[1] * cluster[2]
     if blocks == 1:
-        return
+        return fit
     limits = profile.cluster
     if limits is None:
         raise LaunchError(
@@ -170,11 +172,13 @@ def check_cluster(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable:
             f"cluster={cluster}: {blocks} blocks, more than the {limits.portable_blocks} that every GPU of this kind "
             "has; non_portable_cluster=True allows them (cudaErrorInvalidClusterSize)"
         )
-    if max_active_clusters(profile, fit, blocks) == 0:
+    active = max_active_clusters(profile, fit, blocks)
+    if active == 0:
         raise LaunchError(
             f"cluster={cluster}: no part of the GPU has {blocks} SMs together, the largest {max(limits.group_sms)} "
             "(cudaErrorInvalidClusterSize)"
         )
+    return replace(fit, blocks_per_cluster=blocks, active_clusters=active)
 
 
 def check_block_resources(limits: OccupancyLimits, threads: int, registers: int, shared_bytes: int) -> None:

@@ -314,14 +314,14 @@ class Tma:
 class Cluster:
     """Thread block clusters: blocks that run together on SMs near each other, and reach each other's shared memory."""
 
-    portable_blocks: Count  # of a cluster, on any GPU of this kind
-    max_blocks: Count  # of a cluster
-    group_sms: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1), Unit("count")]  # SMs that a cluster cannot leave
-    barrier_cycles: Cycles  # the last warp arrives at the cluster's barrier, then those that wait go on
-    latency_cycles: Cycles  # from an SM to another's shared memory, one way
-    arrive_cycles: Cycles  # an arrival at another block's mbarrier leaves its SM, then the barrier has counted it
-    store_async_cycles: Cycles  # a store that brings its bytes' count to another block's mbarrier, likewise
-    sector_cycles: MeanCycles  # a sector on an SM's way to others, and a request without data
+    portable_blocks: Count  #: of a cluster, on any GPU of this kind
+    max_blocks: Count  #: of a cluster
+    group_sms: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1), Unit("count")]  #: SMs that a cluster cannot leave
+    barrier_cycles: Cycles  #: the last warp arrives at the cluster's barrier, then those that wait go on
+    latency_cycles: Cycles  #: from an SM to another's shared memory, one way
+    arrive_cycles: Cycles  #: an arrival at another block's mbarrier leaves its SM, then the barrier has counted it
+    store_async_cycles: Cycles  #: a store that brings its bytes' count to another block's mbarrier, likewise
+    sector_cycles: MeanCycles  #: a sector on an SM's way to others, and a request without data
 
 
 @dataclass(frozen=True, slots=True)

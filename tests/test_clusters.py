@@ -294,6 +294,13 @@ def test_as_many_clusters_as_on_the_card() -> None:
             assert max_active_clusters(H200, fit, row["cluster"]) == row["clusters"]
 
 
+def test_a_report_says_how_many_clusters_fit() -> None:
+    report = sim.simulate(barriers.launch(160, 1024, (sim.zeros(160, np.int32), 1), cluster=8))
+    assert report["launch__cluster_size"] == 8
+    assert report["launch__cluster_max_active"] == 30  # of one block an SM: max_active_clusters with 100 KiB
+    assert report["launch__waves_per_multiprocessor"] == pytest.approx(160 / (30 * 8))
+
+
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_a_cluster_stays_in_its_group(size: int) -> None:
     report = sim.simulate(barriers.launch(160, 64, (sim.zeros(160, np.int32), 2), cluster=size))

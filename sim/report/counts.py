@@ -127,7 +127,9 @@ class Counts:
     @cached_property
     def waves(self) -> Waves:
         """How many times the grid fills the GPU: `sim/report/tail.py`."""
-        return Waves(self.blocks, self.profile.gpu.sm_count * max(self.occupancy.blocks_per_sm, 1))
+        fit = self.occupancy
+        places = self.profile.gpu.sm_count * max(fit.blocks_per_sm, 1)
+        return Waves(self.blocks, fit.active_clusters * fit.blocks_per_cluster or places)
 
     @cached_property
     def tail(self) -> Tail:

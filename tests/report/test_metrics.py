@@ -189,7 +189,8 @@ def test_a_unit_that_the_model_lacks_is_named(report):
 
 
 @pytest.mark.parametrize(
-    "name", [f"sm__pipe_tc_cycles_active{ELAPSED}", "pcie__read_bytes.sum.per_second", "launch__cluster_max_active"]
+    "name",
+    [f"sm__pipe_tc_cycles_active{ELAPSED}", "pcie__read_bytes.sum.per_second", "launch__cluster_scheduling_policy"],
 )
 def test_absent_names_have_a_reason(name):
     assert why_absent(name) in ABSENT.values()

@@ -29,7 +29,7 @@ ABSENT: dict[str, str] = {
     "nvl*": "the model has one GPU and no link",
     "mcc__*": "memory controllers are part of the DRAM channels; see dram__cycles_active.*",
     "dram__cycles_elapsed.avg.per_second": "DRAM is timed in SM cycles and has no clock of its own",
-    "*cluster*": "the model has no clusters",
+    "*cluster*": "of clusters the model has launch__cluster_size and launch__cluster_max_active",
     "launch__persisting_l2_cache_size": "the model has no persisting L2 lines",
     "launch__func_cache_config": "the carve-out follows from the shared memory; see launch__shared_mem_config_size",
     "launch__uses_green_context": "the model has no contexts",

@@ -69,6 +69,10 @@ METRICS = (
        lambda c: c.occupancy.limit_shared, "Blocks that an SM's largest shared-memory configuration suffices for."),
     _o("launch__occupancy_limit_warps", "Block Limit Warps", "block", lambda c: c.occupancy.limit_warps,
        "Blocks that an SM's warp slots suffice for."),
+    _o("launch__cluster_size", "Cluster Size", "block", lambda c: c.occupancy.blocks_per_cluster,
+       "Blocks of a cluster."),
+    _o("launch__cluster_max_active", "Max Active Clusters", "", lambda c: c.occupancy.active_clusters,
+       "Clusters that the GPU holds at once; 0 without clusters."),
     _o("tailwave__blocks_per_sm", "Blocks Per SM", "block", lambda c: c.occupancy.blocks_per_sm,
        "Blocks of this launch that fit on an SM: the least of the limits."),
 )  # fmt: skip
