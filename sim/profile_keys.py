@@ -316,7 +316,9 @@ class Cluster:
 
     portable_blocks: Count  #: of a cluster, on any GPU of this kind
     max_blocks: Count  #: of a cluster
-    group_sms: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1), Unit("count")]  #: SMs that a cluster cannot leave
+    group_sms: Annotated[
+        tuple[Annotated[int, Ge(1)], ...], MinLen(1), Unit("count")
+    ]  #: SMs that a cluster cannot leave
     barrier_cycles: Cycles  #: the last warp arrives at the cluster's barrier, then those that wait go on
     latency_cycles: Cycles  #: from an SM to another's shared memory, one way
     arrive_cycles: Cycles  #: an arrival at another block's mbarrier leaves its SM, then the barrier has counted it
