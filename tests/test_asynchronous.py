@@ -103,3 +103,15 @@ def test_a_kernel_of_these_units_has_no_trace() -> None:
 def test_what_a_tensor_map_cannot_describe(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sim.tensor_map(np.zeros((8, 64), np.float32), **options)
+
+
+@sim.kernel(registers=64)
+def asks_for_too_many(k: Any, x: Any) -> None:
+    with k.if_(k.warp_id < 4):
+        k.set_max_registers(128)
+    x[k.thread_idx.x] = 1.0
+
+
+def test_registers_that_nobody_gives_back() -> None:
+    with pytest.raises(DeadlockError, match=r"warp 0 of block \(0, 0, 0\) waits for 128 registers a thread.*has 64"):
+        sim.simulate(asks_for_too_many.launch(1, 256, (sim.zeros(256),)))

@@ -372,3 +372,10 @@ def test_a_cluster_of_one_block_needs_nobody() -> None:
 def test_clusters_have_no_trace() -> None:
     with pytest.raises(TraceError, match="simulate the launch itself"):
         sim.record(ranks.launch(2, 32, (sim.zeros((2, 4), np.int32),), cluster=2))
+
+
+def test_the_short_form_of_a_launch() -> None:
+    dev = sim.Device("h200")
+    out = dev.array(np.zeros((4, 4), np.int32))
+    ranks[4, 32, 0, 4].on(dev)(out)
+    assert out.numpy()[:, 0].tolist() == [0, 1, 2, 3]

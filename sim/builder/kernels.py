@@ -206,8 +206,8 @@ class Configured:
 
         def run(*args: Any, **constants: Any) -> Any:
             program = self.kernel.build_for(args, constants)
-            sizes = {"shared_bytes": self.shared_bytes, "cluster": self.cluster}
-            return device.launch(program, self.grid, self.block, args, **sizes)
+            more = {} if self.cluster == 1 else {"cluster": self.cluster}
+            return device.launch(program, self.grid, self.block, args, shared_bytes=self.shared_bytes, **more)
 
         return run
 
