@@ -36,7 +36,7 @@ from sim.isa import (
 )
 from sim.launch import Dim3, Launch
 from sim.memory_system import MemorySystem, tpcs
-from sim.occupancy import Occupancy
+from sim.occupancy import Occupancy, group_sizes
 from sim.profile import Profile
 from sim.program import Const, Program
 from sim.recorder import Recorder
@@ -63,12 +63,10 @@ def step_cycles(profile: Profile, clusters: bool = False) -> int:
 
 
 def cluster_groups(profile: Profile) -> list[list[int]]:
-    """The SMs that may hold one cluster: TPC after TPC, in groups of `cluster.group_sms`; the rest is one more."""
+    """The SMs that may hold one cluster, group by group: TPC after TPC."""
     pairs = tpcs(profile)
     order = [sm for tpc in range(pairs) for sm in range(tpc, profile.gpu.sm_count, pairs)]
-    sizes = profile.cluster.group_sms if profile.cluster is not None else ()
-    ends = [min(end, len(order)) for end in (0, *accumulate(sizes), len(order))]
-    return [order[a:b] for a, b in pairwise(ends) if a < b]
+    return [order[a:b] for a, b in pairwise((0, *accumulate(group_sizes(profile))))] or [order]
 
 
 def cluster_order(grid: Dim3, cluster: Dim3) -> npt.NDArray[np.int64]:

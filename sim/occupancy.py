@@ -142,13 +142,23 @@ def check_launch(gpu: Profile | OccupancyLimits, grid: Dim3, block: Dim3, regist
         )
 
 
+def group_sizes(profile: Profile) -> list[int]:
+    """SMs of each part of the GPU that a cluster cannot leave; none without clusters.
+
+    As many of `cluster.group_sms` as there are SMs, and one more of the SMs that are left.
+    """
+    sizes: list[int] = []
+    for sms in profile.cluster.group_sms if profile.cluster is not None else ():
+        sizes.append(min(sms, profile.gpu.sm_count - sum(sizes)))
+    return [sms for sms in (*sizes, profile.gpu.sm_count - sum(sizes)) if sms > 0] if sizes else []
+
+
 def max_active_clusters(profile: Profile, fit: Occupancy, blocks: int) -> int:
     """How many clusters of `blocks` fit on the GPU at a time, as `cudaOccupancyMaxActiveClusters` says it.
 
     A cluster stays in one group of SMs and has no two blocks on one SM (microbench_9, `max_active_clusters`).
     """
-    groups = profile.cluster.group_sms if profile.cluster is not None else ()
-    return sum(fit.blocks_per_sm * sms // blocks for sms in groups if sms >= blocks)
+    return sum(fit.blocks_per_sm * sms // blocks for sms in group_sizes(profile) if sms >= blocks)
 
 
 def with_clusters(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable: bool) -> Occupancy:
@@ -175,7 +185,7 @@ def with_clusters(profile: Profile, fit: Occupancy, cluster: Dim3, non_portable:
     active = max_active_clusters(profile, fit, blocks)
     if active == 0:
         raise LaunchError(
-            f"cluster={cluster}: no part of the GPU has {blocks} SMs together, the largest {max(limits.group_sms)} "
+            f"cluster={cluster}: no part of the GPU has {blocks} SMs together, the largest {max(group_sizes(profile))} "
             "(cudaErrorInvalidClusterSize)"
         )
     return replace(fit, blocks_per_cluster=blocks, active_clusters=active)

@@ -198,6 +198,20 @@ def reads(k: Any, out: Any, rank: Any, index: Any) -> None:
 
 
 @sim.kernel
+def arrives_twice(k: Any, out: Any) -> None:
+    bars = k.mbarriers(1)
+    with k.if_(k.thread_idx.x == 0):
+        bars[0].init(48)
+        k.fence_async()
+    k.cluster_sync()
+    with k.if_(k.cluster_rank == 1):
+        bars[0].remote(0).arrive()
+        bars[0].remote(0).arrive()
+    k.cluster_sync()
+    out[k.thread_idx.x] = 1.0
+
+
+@sim.kernel
 def one_stays_away(k: Any, out: Any) -> None:
     with k.if_(k.cluster_rank > 0):
         k.cluster_sync()
@@ -356,6 +370,11 @@ def test_shared_memory_of_a_block_that_has_ended() -> None:
 def test_an_access_that_finds_no_shared_memory(rank: int, index: int, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         sim.simulate(reads.launch(2, 32, (sim.zeros(32, np.int32), rank, index), cluster=2))
+
+
+def test_more_arrivals_from_another_block_than_a_phase_expects() -> None:
+    with pytest.raises(KernelError, match=r"more threads arrived at it.*kernel arrives_twice,.*block \(1, 0, 0\)"):
+        sim.simulate(arrives_twice.launch(2, 32, (sim.zeros(32),), cluster=2))
 
 
 def test_a_barrier_that_a_block_never_reaches() -> None:

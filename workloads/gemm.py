@@ -56,6 +56,17 @@ class Plan:
     edges: bool  #: some tiles reach past C
     pairs: bool  #: C's columns come in pairs that a thread can store at once
     fusion: Fusion  #: what is done with the sums
+    cluster: tuple[int, int] = (1, 1)  #: rows and columns of tiles that a cluster's blocks have at a time
+
+    @property
+    def blocks(self) -> int:
+        """Of a cluster."""
+        return self.cluster[0] * self.cluster[1]
+
+    @property
+    def box_rows(self) -> tuple[int, int]:
+        """Rows of A and B that a block copies, to itself and to those of its cluster that need them, too."""
+        return self.bm // self.cluster[1], self.bn // self.cluster[0]
 
     @property
     def stored(self) -> np.dtype:
@@ -90,20 +101,47 @@ class Ring:
         self.empty: Any = k.mbarriers(plan.stages) if readers else None
         self.a = k.shared((plan.stages, plan.bm, plan.bk), plan.stored, align=1024)
         self.b = k.shared((plan.stages, plan.bn, plan.bk), plan.stored, align=1024)
+        together = sum(blocks for blocks in plan.cluster if blocks > 1) or 1  # blocks that copy to this one's stages
         with k.if_(k.thread_idx.x == 0):
             for stage in range(plan.stages):
                 self.full[stage].init(1)
                 if self.empty:
-                    self.empty[stage].init(readers)
+                    self.empty[stage].init(readers * together)
             k.fence_async()
-        k.syncthreads()
+        if plan.blocks > 1:
+            k.cluster_sync()
+        else:
+            k.syncthreads()
 
     def fetch(self, i: Any, corner: Any, step: Any) -> None:
         """Start loading slice `step` of the tile at `corner`: the ring's `i`-th slice."""
-        (row, column), (map_a, map_b), bar = corner, self.maps, self.full[i % self.plan.stages]
-        bar.arrive_expect(map_a.box_bytes + map_b.box_bytes)
-        self.k.tma_load(self.a, i % self.plan.stages, map_a, (row, step * self.plan.bk), bar)
-        self.k.tma_load(self.b, i % self.plan.stages, map_b, (column, step * self.plan.bk), bar)
+        plan, (row, column), (map_a, map_b), bar = self.plan, corner, self.maps, self.full[i % self.plan.stages]
+        bar.arrive_expect((plan.bm + plan.bn) * ROW_BYTES)
+        across, down = self._mates()
+        self._copy(self.a, map_a, i % plan.stages, row, step, across)
+        self._copy(self.b, map_b, i % plan.stages, column, step, down)
+
+    def _mates(self) -> tuple[Any, Any]:
+        """Of the cluster's blocks that share the block's rows of A, then its columns of B: (its own number, ranks)."""
+        (rows, columns), k = self.plan.cluster, self.k
+        if self.plan.blocks == 1:
+            return (0, (0,)), (0, (0,))
+        at_row, at_column = k.cluster_rank % rows, k.cluster_rank // rows
+        across = tuple(at_row + rows * j for j in range(columns))
+        down = tuple(at_column * rows + j for j in range(rows))
+        return (at_column, across), (at_row, down)
+
+    def _copy(self, tiles: Any, tensor_map: Any, stage: Any, first: Any, step: Any, mates: Any) -> None:
+        """Start copying the block's share of a slice, of rows from `first` on, to all that need it."""
+        number, ranks = mates
+        mask, at = None, 0
+        if len(ranks) > 1:
+            mask = self.k.cast(0, np.int32)
+            for rank in ranks:
+                mask = mask | (self.k.cast(1, np.int32) << rank)
+            at = number * tensor_map.box[0]
+        place, bar = (stage, at), self.full[stage]
+        self.k.tma_load(tiles, place, tensor_map, (first + at, step * self.plan.bk), bar, blocks=mask)
 
     def refetch(self, i: Any, corner: Any, step: Any) -> None:
         """`fetch` once the slice that was in the stage before has been read."""
@@ -126,8 +164,13 @@ class Ring:
             k.wgmma_wait(1)
 
     def release(self, i: Any) -> None:
-        """This thread has read the ring's `i`-th slice."""
-        self.empty[i % self.plan.stages].arrive()
+        """This thread has read the ring's `i`-th slice: whoever copies to its stage may do so again."""
+        bar = self.empty[i % self.plan.stages]
+        if self.plan.blocks == 1:
+            bar.arrive()
+        for _, ranks in self._mates():
+            for rank in ranks if len(ranks) > 1 else ():
+                bar.remote(rank).arrive()
 
     def multiply_all(self, first: Any, slices: Any, sums: Sequence[Any], row: Any) -> None:
         """Start the products of a tile, whose slices are the ring's from `first` on; the last may still run."""
@@ -159,20 +202,41 @@ class Work:
 
     @property
     def tiles_m(self) -> Any:
-        return (self.m + (self.plan.bm - 1)) // self.plan.bm
+        rows = self.plan.bm * self.plan.cluster[0]
+        return (self.m + (rows - 1)) // rows
 
     @property
     def tiles_n(self) -> Any:
-        return (self.n + (self.plan.bn - 1)) // self.plan.bn
+        columns = self.plan.bn * self.plan.cluster[1]
+        return (self.n + (columns - 1)) // columns
+
+    @property
+    def count(self) -> Any:
+        """Tiles, or what a cluster's blocks have of them at a time."""
+        return self.tiles_m * self.tiles_n
+
+    @property
+    def stride(self) -> Any:
+        """How many tiles further a block's next one is."""
+        return self.k.grid_dim.x // self.plan.blocks
 
     def corner(self, tile: Any) -> tuple[Any, Any]:
-        """First row and column of a tile."""
-        row, column = tile_corner(self.k, tile, self.tiles_m, self.tiles_n, GROUP)
+        """First row and column of the block's tile."""
+        rows, columns = self.plan.cluster
+        row, column = tile_corner(self.k, tile, self.tiles_m, self.tiles_n, max(GROUP // rows, 1))
+        if self.plan.blocks > 1:
+            row = row * rows + self.k.cluster_rank % rows
+            column = column * columns + self.k.cluster_rank // rows
         return row * self.plan.bm, column * self.plan.bn
 
     def of_block(self) -> Any:
         """The block's tiles, one after another."""
-        return self.k.range_(self.k.block_idx.x, self.tiles_m * self.tiles_n, self.k.grid_dim.x)
+        return self.k.range_(self.k.block_idx.x // self.plan.blocks, self.count, self.stride)
+
+    def end(self) -> None:
+        """The block may end: no other of its cluster copies to it, or arrives at its barriers."""
+        if self.plan.blocks > 1:
+            self.k.cluster_sync()
 
 
 @sim.kernel
@@ -227,6 +291,7 @@ def cooperative_kernel(k: Any, a: Any, b: Any, c: Any, operand: Any, m: Any, n: 
             k.wgmma_wait()
             ring.release(read - 1)
             store(k, plan, sums, c, operand, (corner[0] + row, corner[1]), (m, n))
+    work.end()
 
 
 @sim.kernel(registers=LAUNCH_REGISTERS)
@@ -247,13 +312,14 @@ def pingpong_kernel(k: Any, a: Any, b: Any, c: Any, operand: Any, m: Any, n: Any
                 with k.if_(turn > 0):
                     k.barrier(2 + me, 2 * WARPGROUP)
                 ring.multiply_all(read, slices, sums, 0)
-                with k.if_(tile + k.grid_dim.x < work.tiles_m * work.tiles_n):
+                with k.if_(tile + work.stride < work.count):
                     k.barrier_arrive(2 + (me ^ 1), 2 * WARPGROUP)
                 k.wgmma_wait()
                 ring.release(read + slices - 1)
                 store(k, plan, sums, c, operand, corner, (m, n))
             turn += 1
             read += slices
+    work.end()
 
 
 @workload
@@ -286,9 +352,13 @@ def cooperative(
     dtype: str = "bf16",
     epilogue: str = "none",
     blocks: int = LAUNCH_SMS,
+    cluster: tuple[int, int] = (1, 1),
 ) -> Launch:
-    """As `basic`, by at most `blocks` persistent blocks in which a warpgroup loads and two share a tile."""
-    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (128, 256), 2)
+    """As `basic`, by at most `blocks` persistent blocks in which a warpgroup loads and two share a tile.
+
+    `cluster` blocks have so many rows and columns of tiles at a time, and copy what they share once, to all of them.
+    """
+    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (128, 256), 2, cluster)
     return _persistent(cooperative_kernel, "cooperative", plan, (m, n, k), blocks)
 
 
@@ -302,9 +372,10 @@ def pingpong(
     dtype: str = "bf16",
     epilogue: str = "none",
     blocks: int = LAUNCH_SMS,
+    cluster: tuple[int, int] = (1, 1),
 ) -> Launch:
     """As `cooperative`, but the two warpgroups have a tile each, and multiply in turns."""
-    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (64, 128), 1)
+    plan = make_plan((m, n, k), tile, stages, dtype, epilogue, (64, 128), 1, cluster)
     return _persistent(pingpong_kernel, "pingpong", plan, (m, n, k), blocks)
 
 
@@ -319,18 +390,26 @@ def make_plan(
     epilogue: str,
     rows: tuple[int, ...],
     together: int,
+    cluster: tuple[int, int] = (1, 1),
 ) -> Plan:
     """The plan of a product. Raises `ValueError` for what the kernels have no code for."""
     (m, n, k), (bm, bn) = sizes, tile
     require_positive(m=m, n=n, k=k)
     require_choice("dtype", dtype, tuple(DTYPES))
-    plan = Plan(bm, bn, dtype, stages, together, m % bm > 0 or n % bn > 0, n % 2 == 0, fusion(epilogue, n, k, bn))
+    (rows_together, columns_together), most = cluster, 8
+    edges = m % (bm * rows_together) > 0 or n % (bn * columns_together) > 0
+    plan = Plan(bm, bn, dtype, stages, together, edges, n % 2 == 0, fusion(epilogue, n, k, bn), cluster)
     if bm not in rows:
         raise ValueError(f"tile={bm}x{bn}: rows must be {' or '.join(map(str, rows))}, 64 for each product")
     if bn % 8 or not 8 <= bn <= 256:
         raise ValueError(f"tile={bm}x{bn}: columns must be a multiple of 8 up to 256, as wgmma has them")
     if plan.rows * bn // WARPGROUP > MOST_SUMS:
         raise ValueError(f"tile={bm}x{bn}: a thread's {plan.rows * bn // WARPGROUP} sums are more than {MOST_SUMS}")
+    if plan.blocks > most or any(x not in (1, 2, 4, 8) for x in cluster) or any(x % 8 for x in plan.box_rows):
+        raise ValueError(
+            f"cluster={rows_together}x{columns_together}: 1, 2, 4 or 8 tiles each way, {most} together at most, whose "
+            f"shares of a tile {bm}x{bn} have multiples of 8 rows"
+        )
     if not 2 <= stages <= 8:
         raise ValueError(f"stages={stages}: must be from 2 to 8")
     if dtype == "s8" and epilogue != "none":
@@ -347,8 +426,11 @@ def make_plan(
 def _persistent(kernel: Any, name: str, plan: Plan, sizes: Sizes, blocks: int) -> Launch:
     """The launch of a kernel whose blocks stay for many tiles."""
     require_positive(blocks=blocks)
-    tiles = blocks_for(sizes[0], plan.bm) * blocks_for(sizes[1], plan.bn)
-    return _finish(kernel, name, plan, sizes, min(tiles, blocks), 3 * WARPGROUP, {"blocks": blocks})
+    rows, columns = plan.cluster
+    tiles = blocks_for(sizes[0], plan.bm * rows) * blocks_for(sizes[1], plan.bn * columns)
+    params = {"blocks": blocks} | ({"cluster": f"{rows}x{columns}"} if plan.blocks > 1 else {})
+    grid = min(tiles, max(blocks // plan.blocks, 1)) * plan.blocks
+    return _finish(kernel, name, plan, sizes, grid, 3 * WARPGROUP, params)
 
 
 def _finish(
@@ -364,10 +446,10 @@ def _finish(
         product = a.astype(np.float32) @ b.astype(np.float32).T
         return plan.fusion.results(product, operand, out)
 
-    maps = [sim.tensor_map(x, (rows, plan.bk)) for x, rows in ((a, plan.bm), (b, plan.bn))]
+    maps = [sim.tensor_map(x, (rows, plan.bk)) for x, rows in zip((a, b), plan.box_rows, strict=True)]
     args = (*maps, sim.zeros((m, n // plan.fusion.shrinks), out), operand, m, n, k)
     exact = type(plan.fusion) is Fusion
-    return kernel.launch(grid, threads, args=args, constants={"plan": plan}).with_(
+    return kernel.launch(grid, threads, args=args, constants={"plan": plan}, cluster=plan.blocks).with_(
         name=f"gemm.{name}",
         params={
             "m": m, "n": n, "k": k, "tile": f"{plan.bm}x{plan.bn}", "stages": plan.stages, "dtype": plan.dtype,

@@ -271,8 +271,8 @@ def count_at(a, s, m, w, pc, base, lanes, kind, at, time):
 
 
 @inner
-def arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, t):
-    """SYNCS.ARRIVE.RED: the arrivals and bytes of `lanes` are on their way to the mbarrier at `at` of the cluster."""
+def arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, t, leaves):
+    """SYNCS.ARRIVE.RED in cycle `t`: arrivals and bytes of `lanes` leave for the mbarrier at `at` of the cluster."""
     lane, rank, offset = lowest_lane(lanes), at >> CLUSTER_SHIFT, at & OFFSET_MASK
     if rank < 0 or rank >= s.cfg[C_CLUSTER]:
         fail(a, s, m, w, pc, ERROR_NO_BLOCK, lane, rank, WORD_BYTES)
@@ -284,7 +284,7 @@ def arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, t):
         fail(a, s, m, w, pc, ERROR_SHARED_BOUNDS, lane, offset, WORD_BYTES)
         return
     arrivals, more, _ = counted(s, m, pc, base, lanes, kind)
-    begin = max(t * TICK, a.sv[SV_CLUSTER_FREE])
+    begin = max(leaves * TICK, a.sv[SV_CLUSTER_FREE])
     a.sv[SV_CLUSTER_FREE] = begin + s.cfg[C_CLUSTER_SECTOR]
     job = a.jb[a.sv[SV_JOBS]]
     job[J_LANE] = lane
@@ -343,7 +343,7 @@ def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
         todo &= ~lanes
         at = barrier_address(s, m, pc, base, lane)
         if remote and at >> CLUSTER_SHIFT != rank:
-            arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, stage)
+            arrive_remotely(a, s, m, w, pc, base, lanes, kind, at, t, stage)
             if a.er[0] != 0:
                 return
             continue

@@ -15,6 +15,7 @@ from sim.core.layout import (
     B_ARRIVED,
     B_CLUSTER,
     B_EXITED,
+    B_ID,
     B_LAST,
     B_RANK,
     B_SHARED,
@@ -55,6 +56,7 @@ from sim.core.layout import (
     J_SHARED,
     J_TIME,
     J_WARP,
+    JOB_ARRIVE,
     JOB_COPY,
     JOB_PUSH,
     JOB_REDUCE,
@@ -64,10 +66,11 @@ from sim.core.layout import (
     SV_JOBS,
     SV_JOBS_DONE,
     TICK,
+    W_INDEX,
     W_SLOT,
 )
 from sim.core.lsu import arrived
-from sim.core.mbarrier import is_initialised, will_complete, word_of
+from sim.core.mbarrier import is_initialised, will_arrive, will_complete, word_of
 from sim.core.memory_issue import fail
 from sim.core.sm import start_block
 from sim.core.tma import LOADS, OFFSET_MASK, REDUCES, lay_out, walk
@@ -189,7 +192,11 @@ def do_for_block(a, b, s, m, home, job):
     if not is_initialised(word_of(b.s8, at)):
         fail(a, s, m, w, pc, ERROR_BARRIER, job[J_LANE], job[J_BARRIER], WORD_BYTES)
         return
-    will_complete(b, at, job[J_TIME], job[J_BYTES], job[J_ARRIVALS])
+    if kind == JOB_ARRIVE:
+        block, index = a.bs[a.ws[w, W_SLOT], B_ID], a.ws[w, W_INDEX]
+        will_arrive(b, at, job[J_TIME], -job[J_BYTES], job[J_ARRIVALS], pc, block, index)
+    else:
+        will_complete(b, at, job[J_TIME], job[J_BYTES], job[J_ARRIVALS])
 
 
 @inner

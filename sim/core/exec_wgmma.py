@@ -45,7 +45,6 @@ from sim.isa import (
 )
 
 ROW_BYTES = 16  #: of a unit, and of a row without swizzle
-WORK_ROWS = 64  #: of `terms`: two for each of up to 32 k
 
 
 @row_function

@@ -196,8 +196,8 @@ MAX_BOX_LINES = 4096  #: of one instruction: twice what shared memory holds
 MW_WARP, MW_BARRIER, MW_PARITY, MW_PC, MW_LANES = range(5)  # MW_BARRIER: offset in `s8`
 MW_COLUMNS = 5
 MAX_WAITERS = 256
-CM_TIME, CM_BARRIER, CM_BYTES, CM_ARRIVALS = range(4)
-CM_COLUMNS = 4
+CM_TIME, CM_BARRIER, CM_BYTES, CM_ARRIVALS, CM_PC, CM_BLOCK, CM_WARP = range(7)  # CM_PC ...: whose arrival, -1 nobody's
+CM_COLUMNS = 7
 MAX_COMPLETIONS = 2048
 # arrivals when a warp's copies so far have come, la[MAX_ARRIVALS, LA_COLUMNS]; LA_GROUP: the last group of them
 LA_WARP, LA_GROUP, LA_BARRIER, LA_COUNT, LA_BYTES = range(5)

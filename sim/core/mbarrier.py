@@ -21,9 +21,19 @@ from sim.core.layout import (
     C_SUBCORES,
     CM_ARRIVALS,
     CM_BARRIER,
+    CM_BLOCK,
     CM_BYTES,
     CM_COLUMNS,
+    CM_PC,
     CM_TIME,
+    CM_WARP,
+    ER_ADDRESS,
+    ER_BLOCK,
+    ER_CODE,
+    ER_LANE,
+    ER_PC,
+    ER_WARP,
+    ER_WIDTH,
     ERROR_BARRIER,
     LA_BARRIER,
     LA_BYTES,
@@ -197,6 +207,7 @@ def will_complete(a, at, time, came, arrivals):
     entry[CM_BARRIER] = at
     entry[CM_BYTES] = came
     entry[CM_ARRIVALS] = arrivals
+    entry[CM_PC] = -1
     a.sv[SV_COMPLETIONS] += 1
     a.sv[SV_COMPLETION] = min(a.sv[SV_COMPLETION], time)
     a.sv[SV_NEXT] = min(a.sv[SV_NEXT], time)
@@ -232,6 +243,29 @@ def arrive_after_copies(a, s):
 
 
 @inner
+def will_arrive(a, at, time, expected, arrivals, pc, block, warp):
+    """At cycle `time` a warp of another block arrives at the mbarrier at `at`, and expects bytes."""
+    entry = a.cm[a.sv[SV_COMPLETIONS]]
+    will_complete(a, at, time, -expected, arrivals)
+    entry[CM_PC] = pc
+    entry[CM_BLOCK] = block
+    entry[CM_WARP] = warp
+
+
+@inner
+def refuse(a, entry, code):
+    """Note the error of a warp's arrival; the device raises it."""
+    er = a.er
+    er[ER_CODE] = code
+    er[ER_PC] = entry[CM_PC]
+    er[ER_BLOCK] = entry[CM_BLOCK]
+    er[ER_WARP] = entry[CM_WARP]
+    er[ER_LANE] = 0
+    er[ER_ADDRESS] = entry[CM_BARRIER]
+    er[ER_WIDTH] = 8
+
+
+@inner
 def complete_until(a, s, m, t):
     """Perform the completions that are due by cycle `t`, by time, then in the order in which they were noted."""
     while a.sv[SV_COMPLETION] <= t:
@@ -240,8 +274,9 @@ def complete_until(a, s, m, t):
             if a.cm[k, CM_TIME] < a.cm[first, CM_TIME]:
                 first = k
         entry = a.cm[first]
-        # An mbarrier whose block has ended counts no longer.
-        change(a, s, m, entry[CM_BARRIER], entry[CM_ARRIVALS], -entry[CM_BYTES], 0, entry[CM_TIME])
+        code = change(a, s, m, entry[CM_BARRIER], entry[CM_ARRIVALS], -entry[CM_BYTES], 0, entry[CM_TIME])
+        if code != 0 and entry[CM_PC] >= 0:  # else of a copy to a block that has ended, whose mbarrier counts no longer
+            refuse(a, entry, code)
         for k in range(first, n - 1):
             for c in range(CM_COLUMNS):
                 a.cm[k, c] = a.cm[k + 1, c]

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.device import simulate
 from sim.launch import Launch
+from sim.profile import load_profile
 from sim.report import Report
 from workloads import gemm
 from workloads.epilogues import separate
@@ -72,6 +74,31 @@ def test_any_number_of_stages_is_exact(checked: Checked, schedule: Any, stages: 
     checked(small(schedule, 128, 64, 640, stages=stages))
 
 
+@pytest.mark.parametrize("schedule", [gemm.cooperative, gemm.pingpong])
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2), (4, 1), (1, 8)])
+@pytest.mark.parametrize(("m", "n", "k"), [(512, 512, 640), (200, 340, 136)])
+def test_clusters_are_exact(schedule: Any, cluster: tuple[int, int], m: int, n: int, k: int) -> None:
+    launch = small(schedule, m, n, k, cluster=cluster, blocks=16)
+    assert launch.cluster == (cluster[0] * cluster[1], 1, 1)
+    launch.check(simulate(launch))
+
+
+@pytest.mark.parametrize("schedule", [gemm.cooperative, gemm.pingpong])
+def test_what_a_cluster_shares_is_read_once(schedule: Any) -> None:
+    gpu = load_profile("h200").override(
+        {"l2.coalesce_cycles": 0, "l2.partitions": 1}
+    )  # nothing else joins or adds reads
+    read = {}
+    for cluster in ((1, 1), (2, 1), (1, 2)):
+        launch = small(schedule, 512, 512, 512, cluster=cluster, blocks=16)
+        read[cluster] = simulate(launch, gpu=gpu)["lts__t_sectors_op_read.sum"]
+    rows, columns = TILES[schedule]
+    tiles, slices, sector_rows = 512 // rows * (512 // columns), 8, 4  # sectors of a row of 128 bytes
+    halves = {(2, 1): columns, (1, 2): rows}  # of B's rows, of A's
+    for cluster, shared in halves.items():
+        assert read[(1, 1)] - read[cluster] == tiles * slices * shared * sector_rows // 2
+
+
 def test_many_rows_of_tiles_are_walked_in_bands(checked: Checked) -> None:
     checked(gemm.cooperative(18 * 128, 16, 64, tile=(128, 8), stages=2, blocks=4))
 
@@ -120,6 +147,8 @@ def test_blocks_that_take_turns_are_faster_when_storing_counts(checked: Checked)
         (gemm.basic, {"tile": (128, 100)}, "columns must be a multiple of 8 up to 256"),
         (gemm.basic, {"tile": (256, 256)}, "256 sums are more than 128"),
         (gemm.basic, {"stages": 1}, "stages=1: must be from 2 to 8"),
+        (gemm.cooperative, {"cluster": (4, 4)}, "cluster=4x4: 1, 2, 4 or 8 tiles each way, 8 together at most"),
+        (gemm.pingpong, {"cluster": (8, 1), "tile": (64, 24)}, "shares of a tile 64x24 have multiples of 8 rows"),
         (gemm.cooperative, {"blocks": 0}, "blocks=0: must be a positive integer"),
         (gemm.basic, {"m": 0}, "m=0: must be a positive integer"),
     ],
