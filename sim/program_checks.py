@@ -51,7 +51,7 @@ def check_program(program: Program) -> None:
 #: units that not every GPU has: a profile's section, what it is called, and its instructions
 UNITS = (
     ("wgmma", "warpgroup products (wgmma)", (Op.HGMMA, Op.WARPGROUP_ARRIVE, Op.WARPGROUP_DEPBAR)),
-    ("mbarrier", "barriers in shared memory (mbarrier)", (Op.MBARRIER,)),
+    ("mbarrier", "barriers in shared memory (mbarrier)", (Op.MBARRIER, Op.COPY_ARRIVE)),
     ("tma", "the tensor memory accelerator (TMA)", (Op.TMA, Op.TMA_COMMIT)),
     ("cluster", "thread block clusters", (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.REMOTE_STORE)),
 )

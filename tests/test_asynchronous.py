@@ -115,3 +115,28 @@ def asks_for_too_many(k: Any, x: Any) -> None:
 def test_registers_that_nobody_gives_back() -> None:
     with pytest.raises(DeadlockError, match=r"warp 0 of block \(0, 0, 0\) waits for 128 registers a thread.*has 64"):
         sim.simulate(asks_for_too_many.launch(1, 256, (sim.zeros(256),)))
+
+
+@sim.kernel
+def waits_for_copies(k: Any, x: Any, y: Any) -> None:
+    bars, box = k.mbarriers(2), k.shared((2, 128), np.float32)
+    t = k.thread_idx.x
+    with k.if_(t == 0):
+        for bar in bars:
+            bar.init(64)
+        k.fence_async()
+    k.syncthreads()
+    for half in range(2):
+        k.async_copy(box, (half, 2 * t), x, 128 * (2 * k.block_idx.x + half) + 2 * t, bytes=8)
+        bars[half].arrive_after_copies()
+    for half in range(2):
+        bars[half].wait(0)
+        y[128 * (2 * k.block_idx.x + half) + t] = box[half, 127 - t]
+
+
+def test_an_mbarrier_waits_for_copies() -> None:
+    x = np.arange(4 * 256, dtype=np.float32)
+    got = sim.simulate(waits_for_copies.launch(4, 64, (x, sim.zeros(len(x)))), gpu="h200").outputs["y"]
+    right = np.zeros((8, 128), np.float32)
+    right[:, :64] = x.reshape(8, 128)[:, :63:-1]
+    assert (got.reshape(8, 128) == right).all()

@@ -34,6 +34,35 @@ def exchange(k: Any, x: Any, y: Any) -> None:
     k.atomic_add(y, k.popc(k.ballot(v > 1.0)).astype(np.int32) & 15, v)
 
 
+@sim.kernel
+def neighbours(k: Any, x: Any, y: Any, total: Any) -> None:
+    """Two blocks of a cluster: a multicast, arrivals at the other's mbarrier, its shared memory, a reduction by TMA."""
+    i, other = k.thread_idx.x, k.cluster_rank ^ 1
+    bars = k.mbarriers(1)
+    mine, both = k.shared(32, np.float32), k.shared(32, np.float32)
+    with k.if_(i == 0):
+        bars[0].init(2)
+        k.fence_async()
+    k.cluster_sync()
+    with k.if_(i == 0):
+        bars[0].arrive_expect(128)
+        with k.if_(k.cluster_rank == 0):
+            k.bulk_load(both, 0, x, 32 * (k.block_idx.x // 2), 128, bars[0], blocks=3)
+        k.remote(mine, other)[0] = 2.0
+        k.threadfence()
+        bars[0].remote(other).arrive()
+    bars[0].wait(0)
+    mine[i] = mine[0] + both[i]
+    k.fence_async()
+    k.cluster_sync()
+    y[32 * k.block_idx.x + i] = k.remote(mine, other)[i] + k.atomic_add(k.remote(both, other), i, 1.0)
+    with k.if_(i == 0):
+        k.bulk_reduce(total, 0, mine, 0, 128)
+        k.tma_commit()
+        k.tma_wait()
+    k.cluster_sync()
+
+
 def kernels() -> dict[str, Any]:
     """The launches, by name."""
     x = np.linspace(-2, 3, 64).astype(np.float32)
@@ -45,6 +74,7 @@ def kernels() -> dict[str, Any]:
         "histogram": shared.histogram(60, 5, grid=2),
         "softmax": rows.softmax(1, 40, block=32),
         "exchange": exchange.launch(2, 64, args=(x, sim.zeros(16))),
+        "neighbours": neighbours.launch(4, 32, args=(x, sim.zeros(128), sim.zeros(32)), cluster=2),
     }
 
 

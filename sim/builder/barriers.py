@@ -102,6 +102,11 @@ class Mbarrier:
             done = self._emit(MbarrierOp.TRY_WAIT, sign)
             node.condition = t.emit("pnot", BOOL, (done,))
 
+    def arrive_after_copies(self) -> None:
+        """Every active thread arrives, when what its warp has copied so far by `k.async_copy` has come."""
+        self.array.tracer.mark()
+        self._emit(MbarrierOp.ARRIVE, extra="copies")
+
     def remote(self, rank: Any) -> Any:
         """The same mbarrier of the cluster's block `rank`, for `.arrive()` and `.arrive_expect(bytes)`.
 
@@ -120,9 +125,11 @@ class Mbarrier:
         """Its address in shared memory."""
         return self.array.shared_address(self.index)
 
-    def _emit(self, operation: MbarrierOp, *values: Value) -> Value:
+    def _emit(self, operation: MbarrierOp, *values: Value, extra: str = "") -> Value:
         array = self.array
-        access = Access(Space.SHARED, None, array.base_bytes, array.storage, array=array.name, barrier=operation)
+        access = Access(
+            Space.SHARED, None, array.base_bytes, array.storage, array=array.name, barrier=operation, extra=extra
+        )
         return array.tracer.emit("mbarrier", BOOL, (self.index, *values), access)
 
     def _parity(self, parity: Any) -> Value:

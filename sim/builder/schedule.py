@@ -36,7 +36,7 @@ _GLOBAL_LATENCY, _SHARED_LATENCY = 400, 28
 _FENCES = frozenset(
     (Op.BAR, Op.WARPSYNC, Op.MEMBAR, Op.DEPBAR, Op.LDGDEPBAR, Op.BSYNC, Op.MBARRIER, Op.TMA, Op.TMA_COMMIT)
     + (Op.WARPGROUP_ARRIVE, Op.WARPGROUP_COMMIT, Op.WARPGROUP_DEPBAR, Op.SETMAXREG)
-    + (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT)
+    + (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.COPY_ARRIVE)
 )
 _ORDERED = frozenset((Op.VOTE, Op.SHFL, Op.ELECT, Op.HGMMA))  #: stay between fences, though no memory instructions
 _COLUMNS = 63  # of HGMMA's X: columns / 8, of which each takes four cycles

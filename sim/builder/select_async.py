@@ -102,6 +102,11 @@ def _mbarrier(s: Selector, v: Value, dst: Any) -> None:
     m.x, m.y = operation, v.attr.offset
     if v.attr.extra == "remote":
         m.x |= MBARRIER_REMOTE
+    elif v.attr.extra == "copies":
+        m.op, m.x, m.text, m.operands = Op.COPY_ARRIVE, 0, "ARRIVES.LDGSTSBAR.64.ARVCNT", f"[{{a}}+{m.y:#x}]"
+        m.a, m.na = s.flexible(v.args[0]), 1
+        s.put(m)
+        return
     m.a, m.na = s.flexible(v.args[0]), 1
     if operation is MbarrierOp.INIT:
         m.b, m.nb = _constant(s, v.args[1].attr, 2), 2

@@ -46,6 +46,7 @@ class KernelOptions:
     shared: int = 0
     arch: str = ""
     options: tuple[str, ...] = ()
+    cluster: str = ""
 
 
 def is_kernel_file(word: str) -> bool:
@@ -59,11 +60,13 @@ def launch_of(file: str, given: KernelOptions, gpu: str) -> Launch:
         raise typer.BadParameter(f"{file}: say how to launch it, such as --grid 4096 --block 256 or --grid 64x64")
     grid = dim3(parse_dimensions(given.grid, "--grid"), "grid")
     block = dim3(parse_dimensions(given.block, "--block"), "block")
+    cluster = dim3(parse_dimensions(given.cluster, "--cluster"), "cluster") if given.cluster else None
     random = np.random.default_rng(SEED)
     arguments = [parse_argument(word, random) for word in given.arguments]
     program = find_program(file, given, gpu)
     try:
-        return Launch(program, grid, block, typed(program, arguments), given.shared)
+        fixed = program.cluster if cluster is None else cluster
+        return Launch(program, grid, block, typed(program, arguments), given.shared, cluster=fixed)
     except LaunchError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -47,6 +47,7 @@ def run(
     kernel: Annotated[str, typer.Option(help="Kernel of the file, such as saxpy or 'mm<32>'.")] = "",
     grid: Annotated[str, typer.Option(help="Blocks, such as 4096 or 64x64.")] = "",
     block: Annotated[str, typer.Option(help="Threads a block, such as 256 or 16x16.")] = "",
+    cluster: Annotated[str, typer.Option(help="Blocks of a cluster, such as 2 or 2x1.")] = "",
     arg: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +75,7 @@ def run(
     from sim.sampling import DETAILS
 
     options = [f"-D{d}" for d in define or []] + [f"-I{i}" for i in include or []] + (option or [])
-    given = KernelOptions(kernel, grid, block, tuple(arg or ()), shared, arch, tuple(options))
+    given = KernelOptions(kernel, grid, block, tuple(arg or ()), shared, arch, tuple(options), cluster)
     if list_ or not workload:
         typer.echo(list_workloads())
         return

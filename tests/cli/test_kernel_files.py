@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,13 @@ def test_numbers_without_a_type_are_cs_where_the_kernel_does_not_say(listing: st
     given = KernelOptions("nothing", "1", "32", ("5", "0.5", "true", "f32[4]"))
     launch = launch_of(listing, given, "h200")
     assert [p.dtype.name for p in launch.program.params] == ["int32", "float64", "bool", "float32"]
+
+
+def test_a_kernel_is_launched_in_clusters(listing: str) -> None:
+    given = KernelOptions("nothing", "4x4", "32", ("5", "0.5", "true", "f32[4]"), cluster="2x2")
+    assert launch_of(listing, given, "h200").cluster == (2, 2, 1)
+    with pytest.raises(typer.BadParameter, match=r"clusters of \(3, 1, 1\) blocks do not divide the grid"):
+        launch_of(listing, replace(given, cluster="3"), "h200")
 
 
 @pytest.mark.parametrize(("gpu", "arch"), [("h200", "sm_90a"), ("a100_sxm_40gb", "sm_80"), ("t4", "sm_75")])
