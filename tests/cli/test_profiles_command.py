@@ -55,7 +55,7 @@ def test_occupancy_prints_limits_limiter_and_waves() -> None:
     ("words", "code", "message"),
     [
         (["profile", "h2000"], 2, "tailwave: unknown profile 'h2000'; did you mean 'h200'?"),
-        (["profile", "h200", "--section", "l3"], 2, "no section 'l3'; sections: constant, core"),
+        (["profile", "h200", "--section", "l3"], 2, "no section 'l3'; sections: cluster, constant, core"),
         (["occupancy", "--threads", "1025"], 2, "tailwave: 1025 threads a block: at most 1024"),
         (["occupancy", "--threads", "1024", "--registers", "65"], 1, "no block fits"),
         (["occupancy"], 2, "--threads"),
