@@ -208,6 +208,7 @@ def configuration(
         layout.C_SHARED_ATOMIC: p.lsu.shared_atomic_latency_cycles,
         layout.C_FENCE_BLOCK: p.lsu.fence_block_cycles,
         layout.C_FENCE_GPU: p.lsu.fence_gpu_cycles,
+        layout.C_FENCE_INTERVAL: p.lsu.fence_gpu_interval_cycles,
         layout.C_EXIT: max(p.core.exit_cycles, 1),
         layout.C_L1_SETS: sets,
         layout.C_L1_WAYS: ways,

@@ -164,6 +164,7 @@ class Lsu:
     max_outstanding_requests: Count  #: global load requests of an SM that wait for data
     fence_block_cycles: Cycles  #: MEMBAR.CTA
     fence_gpu_cycles: Cycles  #: MEMBAR.GPU
+    fence_gpu_interval_cycles: CyclesOrZero  #: between MEMBAR.GPU of an SM's warps
 
 
 @dataclass(frozen=True, slots=True)

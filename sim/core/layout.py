@@ -142,8 +142,9 @@ SC_COLUMNS = 41
     SV_JOBS,  # jobs kept
     SV_JOBS_DONE,
     SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
-) = range(29)
-SV_COLUMNS = 29
+    SV_FENCE_FREE,  # cycle from which another fence of the GPU's scope may begin
+) = range(30)
+SV_COLUMNS = 30
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -345,8 +346,9 @@ ER_COLUMNS = 8
     C_CLUSTER_SECTOR,  # ticks a sector on an SM's way to others'
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
-) = range(84)
-C_COLUMNS = 84
+    C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
+) = range(85)
+C_COLUMNS = 85
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 

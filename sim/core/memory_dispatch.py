@@ -10,6 +10,7 @@ from sim.core.layout import (
     C_CLUSTER,
     C_FENCE_BLOCK,
     C_FENCE_GPU,
+    C_FENCE_INTERVAL,
     C_LOAD_READ,
     C_REPLAY,
     C_SHARED_WINDOW,
@@ -18,6 +19,7 @@ from sim.core.layout import (
     ERROR_MIXED_SPACES,
     LOCAL_WINDOW,
     SHARED_WINDOW,
+    SV_FENCE_FREE,
     SV_RECORD,
     SV_TRACE,
     TC_LATENCY,
@@ -99,6 +101,19 @@ def generic_space(a, s, m, w, pc, on):
     return LOCAL_SPACE, on
 
 
+@inner
+def fence(a, s, sub, w, pc, t):
+    """MEMBAR: the warp goes on when it is through; those of the GPU's scope begin one after another."""
+    end = t + s.cfg[C_FENCE_BLOCK]
+    if s.code[pc, COL_X] != 0:
+        start = max(t, a.sv[SV_FENCE_FREE])
+        a.sv[SV_FENCE_FREE] = start + s.cfg[C_FENCE_INTERVAL]
+        end = start + s.cfg[C_FENCE_GPU]
+    slot = w // s.cfg[C_SUBCORES]
+    a.why[sub, slot] = MEMBAR
+    a.wake[sub, slot] = end
+
+
 @inner(forceinline=True)
 def issue_memory(a, s, m, sub, w, pc, base, on, t):
     """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
@@ -108,10 +123,7 @@ def issue_memory(a, s, m, sub, w, pc, base, on, t):
         commit_copies(a, w)
         return
     if op == OP_MEMBAR:
-        cycles = s.cfg[C_FENCE_BLOCK] if code[pc, COL_X] == 0 else s.cfg[C_FENCE_GPU]
-        slot = w // s.cfg[C_SUBCORES]
-        a.why[sub, slot] = MEMBAR
-        a.wake[sub, slot] = t + cycles
+        fence(a, s, sub, w, pc, t)
         return
     if op == OP_DEPBAR or op == OP_CCTL:
         return
