@@ -35,7 +35,7 @@ from sim.isa import (
     TimingClass,
 )
 from sim.launch import Dim3, Launch
-from sim.memory_system import MemorySystem, tpcs
+from sim.memory_system import MemorySystem
 from sim.occupancy import Occupancy, group_sizes
 from sim.profile import Profile
 from sim.program import Const, Program
@@ -63,9 +63,8 @@ def step_cycles(profile: Profile, clusters: bool = False) -> int:
 
 
 def cluster_groups(profile: Profile) -> list[list[int]]:
-    """The SMs that may hold one cluster, group by group: TPC after TPC."""
-    pairs = tpcs(profile)
-    order = [sm for tpc in range(pairs) for sm in range(tpc, profile.gpu.sm_count, pairs)]
+    """The SMs that may hold one cluster, group by group; those of a TPC are neighbours."""
+    order = list(range(profile.gpu.sm_count))
     return [order[a:b] for a, b in pairwise((0, *accumulate(group_sizes(profile))))] or [order]
 
 
@@ -239,6 +238,8 @@ def configuration(
         layout.C_INSTRUCTIONS: len(program.instructions),
         layout.C_LOAD_RESERVE: 40,
         layout.C_CLUSTER: math.prod(launch.cluster),
+        layout.C_REQUEST_QUEUE: round(2 * p.lsu.request_queue_bytes / p.l2.sector_bytes),
+        layout.C_HALF_FLIT: ticks(p.l2.sector_bytes / 2 / p.l2.sm_write_bytes_per_cycle),
         layout.C_PREDICATE_OPERAND: p.core.predicate_operand_latency_cycles,
         layout.C_CROSS_PIPE: p.core.cross_pipe_extra_cycles,
     }
@@ -410,7 +411,7 @@ class Engine:
             chip.commit(self.arrays, self.shared, self.dispatch, t0, t1)
             if self.keeps_jobs:
                 cluster.do_jobs(self.arrays, self.shared, self.dispatch.peers, t1)
-        if chip.collect(self.arrays, self.requests, t1):
+        if chip.collect(self.arrays, self.shared, self.requests, t1):
             self.memory.weave(self.requests, t0, t1)
             self.answered = max(self.answered, int(chip.deliver(self.arrays, self.shared, self.requests)))
         if self.clusters > 1:

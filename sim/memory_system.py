@@ -55,6 +55,7 @@ class MemorySystem:
             packets.unit,
             packets.others,
             packets.peers,
+            packets.free,
         )
 
     def set_clock(self, ratio: float) -> None:
@@ -207,18 +208,18 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
         response_latency=cycles(request),
         cross_latency=cycles(crossing),
         cross_back_latency=cycles(l2.far_extra_cycles - crossing),
-        tpcs=tpcs(profile),
         sm_half_flit=moving(l2.sector_bytes / 2, l2.sm_write_bytes_per_cycle),
-        tpc_half_flit=moving(l2.sector_bytes / 2, l2.tpc_write_bytes_per_cycle),
         response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
         gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle / clock),
         slice_request=cycles(gpu.clock_mhz * clock / l2.clock_mhz),
         slice_sector=moving(l2.sector_bytes, l2.slice_bytes_per_cycle / clock),
+        slice_queue=cycles(l2.slice_queue_cycles),
         cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle / clock),
         atomic_sector=cycles(l2.atomic_sector_cycles * clock),
         atomic_same_address=cycles(l2.atomic_same_address_cycles * clock),
         atomic_lines=l2.atomic_unit_bytes // l2.line_bytes,
         coalesce_window=cycles(l2.coalesce_cycles),
+        coalesce_requests=l2.coalesce_requests,
         channels=channels,
         banks=dram.banks,
         rows=rows,
@@ -249,16 +250,20 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
     )
 
 
-def tpcs(profile: Profile) -> int:
-    """Pairs of SMs (or whatever shares a request port); SM `m` is of pair `m % tpcs`."""
-    return max(1, profile.gpu.sm_count // profile.gpu.sms_per_tpc)
+def gpc_of_each_sm(profile: Profile) -> npt.NDArray[np.int64]:
+    """GPCs by SM: whole TPCs, neighbours together, spread evenly; the last GPCs are larger by one where they must."""
+    gpu = profile.gpu
+    tpcs = -(-gpu.sm_count // gpu.sms_per_tpc)
+    least, larger = divmod(tpcs, gpu.gpc_count)
+    sizes = [least] * (gpu.gpc_count - larger) + [least + 1] * larger
+    return np.repeat(np.arange(gpu.gpc_count), sizes).repeat(gpu.sms_per_tpc)[: gpu.sm_count]
 
 
 def memory_state(profile: Profile) -> MemoryState:
     """Empty caches, closed rows, idle ports, no room for packets yet (`with_room`).
 
-    SMs are numbered in the order in which they get blocks: the first of each TPC, then
-    the second. A GPC's TPCs follow each other; GPCs take turns in the L2 partitions.
+    SMs are numbered in the order in which they get blocks: those of a TPC are neighbours, and so
+    are a GPC's TPCs (microbench_4, `place`).
     """
     cfg, gpu = memory_config(profile), profile.gpu
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
@@ -273,8 +278,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
-        tpcs=zeros(cfg.tpcs, columns.Q_COLUMNS),
-        calendar=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
+        responses=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
@@ -294,8 +298,11 @@ def memory_state(profile: Profile) -> MemoryState:
         channel_start=zeros(channels + 1),
         window=zeros(cfg.read_window),
     )
-    mem.sms[:, columns.M_GPC] = np.arange(gpu.sm_count) % cfg.tpcs * gpu.gpc_count // cfg.tpcs
-    mem.sms[:, columns.M_PARTITION] = mem.sms[:, columns.M_GPC] % cfg.partitions
+    gpcs = gpc_of_each_sm(profile)
+    mem.sms[:, columns.M_GPC] = gpcs
+    mem.sms[:, columns.M_PARTITION] = np.resize(profile.l2.gpc_partitions or np.arange(cfg.partitions), gpu.gpc_count)[
+        gpcs
+    ]
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
     flush(mem)

@@ -174,6 +174,11 @@ CHECKS = (
         ),
     ),
     Check(
+        "l2.gpc_partitions",
+        lambda p: max(p.l2.gpc_partitions or [0]) < p.l2.partitions,
+        lambda p: f"partition {max(p.l2.gpc_partitions or [0])} of {p.l2.partitions}: they are numbered from 0",
+    ),
+    Check(
         "l2.fetch_bytes",
         lambda p: p.l2.fetch_bytes in (p.l2.sector_bytes, 2 * p.l2.sector_bytes, p.l2.line_bytes),
         lambda p: f"{p.l2.fetch_bytes} bytes: a miss fetches one sector, two, or the line",

@@ -42,6 +42,9 @@ PipeName = Annotated[
 ]
 
 
+Partitions = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("index")]
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """Which GPU this is, and its size. Cycles everywhere are the SMs'; rates and latencies hold at `clock_mhz`."""
@@ -149,6 +152,7 @@ class Lsu:
     global_request_cycles: MeanCycles  #: data stage of the SM, a global or local request at least
     tags_per_cycle: PerCycle  #: 128-byte lines looked up
     packets_per_cycle: PerCycle  #: lines of misses, stores and atomics that leave for L2
+    request_queue_bytes: Bytes  #: that wait for the SM's port to L2 before no further access issues
     shared_load_latency_cycles: Cycles  #: 32-bit load, no conflict
     shared_atomic_latency_cycles: Cycles  #: one lane an address
     global_hit_latency_cycles: Cycles  #: 32-bit load that hits in L1
@@ -223,18 +227,20 @@ class L2:
     hit_latency_cycles: Cycles  #: beyond an L1 hit, in the SM's own partition
     far_extra_cycles: CyclesOrZero  #: more when the data is in the other partition
     slice_bytes_per_cycle: BytesPerCycle  #: what a slice answers
+    slice_queue_cycles: CyclesOrZero  #: that wait before a slice while stores still leave their SMs
     sm_read_bytes_per_cycle: BytesPerCycle  #: L2 to one SM
     sm_write_bytes_per_cycle: BytesPerCycle  #: one SM to L2
-    tpc_write_bytes_per_cycle: BytesPerCycle  #: the SMs of a TPC to L2
     gpc_read_bytes_per_cycle: BytesPerCycle  #: L2 to the SMs of one GPC
     cross_bytes_per_cycle: BytesPerCycle  #: from one partition to the other
     atomic_sector_cycles: MeanCycles  #: a slice takes one atomic sector, distinct addresses
     atomic_same_address_cycles: MeanCycles  #: successive lanes' operations on one word
     atomic_unit_bytes: Bytes  #: neighbours whose atomics one unit does, a power of two
     fetch_bytes: Bytes  #: aligned piece of a line that a miss reads from DRAM
-    coalesce_cycles: CyclesOrZero  #: a load joins one of its line and GPC that came at most so much earlier; 0: never
+    coalesce_cycles: CyclesOrZero  #: from its look-up on others of its line and GPC join a load; 0: none joins
+    coalesce_requests: Count  #: that go to one look-up together at most
     dirty_ways: Count  #: a line is written back when so many of its set were used after it
     partial_ways: Count  #: the same for a line with sectors of which only some bytes were written
+    gpc_partitions: Partitions | None = None  #: of each GPC in order of blocks; else in turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sim.core.layout import (
     B_LIVE,
     B_RANK,
     B_START,
+    C_HALF_FLIT,
     C_REPLAY,
     D_BLOCKS,
     D_CREDIT,
@@ -70,6 +71,7 @@ from sim.core.lsu import settle
 from sim.core.mbarrier import arrive_after_copies
 from sim.core.sm import start_block
 from sim.core.tma import packet_answered
+from sim.core.xbar import half_flits
 from sim.isa import Col, Op
 
 COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
@@ -85,20 +87,23 @@ def others(a, transfer):
 
 
 @bare
-def collect(st, q, t1):
+def collect(st, s, q, t1):
     """Copy each SM's packets that leave before `t1` into the memory system's request arrays; returns how many.
 
-    An SM's own and its TMA unit's go in order of time, its own first.
+    An SM's own and its TMA unit's go in order of time, its own first. Those for which a port will not be free by then
+    stay: the memory system answers what it takes, and would keep others waiting for what comes much later.
     """
     total = 0
+    half_flit = s.cfg[C_HALF_FLIT]
     for m in range(len(st)):
         a = st[m]
         own, tma = a.sv[SV_SENT], a.sv[SV_TMA_SENT]
+        own_free, tma_free = q.free[m, 0] * TICK, q.free[m, 1] * TICK
         n = 0
         while n < q.time.shape[1]:
             k, j = own % RING, tma % TMA_RING
-            time = a.rq[k, R_TIME] if own < a.sv[SV_PACKETS] else NEVER
-            further = a.tq[j, TQ_TIME] if tma < a.sv[SV_TMA_PACKETS] else NEVER
+            time = max(a.rq[k, R_TIME], own_free // TICK) if own < a.sv[SV_PACKETS] else NEVER
+            further = max(a.tq[j, TQ_TIME], tma_free // TICK) if tma < a.sv[SV_TMA_PACKETS] else NEVER
             if min(time, further) >= t1:
                 break
             if time <= further:
@@ -110,6 +115,7 @@ def collect(st, q, t1):
                 q.asked[m, n] = a.rq[k, R_BYTES]
                 q.unit[m, n] = 0
                 q.others[m, n] = 0
+                own_free = max(own_free, time * TICK) + half_flits(q.kind[m, n], q.sectors[m, n]) * half_flit
                 own += 1
             else:
                 q.time[m, n] = further
@@ -120,6 +126,7 @@ def collect(st, q, t1):
                 q.asked[m, n] = a.tq[j, TQ_BYTES]
                 q.unit[m, n] = 1
                 q.others[m, n] = others(a, a.tr[a.tq[j, TQ_TRANSFER]])
+                tma_free = max(tma_free, further * TICK) + half_flits(q.kind[m, n], q.sectors[m, n]) * half_flit
                 tma += 1
             n += 1
         q.n[m] = n

@@ -48,6 +48,7 @@ from sim.core.layout import (
     SCORE_READ,
     SCORE_READY,
     SV_ARRIVALS,
+    SV_BACKLOG,
     SV_FREE_ENTRY,
     SV_JOBS,
     SV_LAST_PACKET,
@@ -68,6 +69,7 @@ from sim.core.layout import (
     W_WGMMA,
 )
 from sim.core.wake import cluster_waited
+from sim.core.xbar import half_flits
 from sim.counters import Stall
 from sim.isa import WARP_SIZE, Col, Op
 
@@ -108,6 +110,7 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     rq[k, R_L1] = l1
     rq[k, R_DONE] = NEVER
     sv[SV_PACKETS] = n + 1
+    sv[SV_BACKLOG] += half_flits(kind, sectors)
     return k
 
 

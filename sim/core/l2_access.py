@@ -31,6 +31,7 @@ from sim.core.memory_state import (
     J_ASKED,
     J_LINE,
     J_OWNER,
+    J_PLACES,
     J_READY,
     J_UNTIL,
     JOIN_BITS,
@@ -70,7 +71,7 @@ def flight_entry(line: int) -> int:
 @kernel
 def join_entry(line: int) -> int:
     """Entry of a GPC's table of loads that others may join, for a line."""
-    return line & ((1 << JOIN_BITS) - 1)
+    return (line ^ (line >> JOIN_BITS) ^ (line >> (2 * JOIN_BITS))) & ((1 << JOIN_BITS) - 1)
 
 
 @kernel
@@ -82,21 +83,21 @@ def with_group(sectors: int, group: int) -> int:
 
 
 @kernel
-def enter_slice(slices: Any, busy: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
-    """Take the slice's port; when the look-up starts."""
-    start = max(arrive, slices[place, S_PORT])
+def enter_slice(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
+    """Take the slice's input; when the look-up starts."""
+    start = max(arrive, mem.slices[place, S_PORT])
     work = max(cfg.slice_request, sectors * cfg.slice_sector)
-    slices[place, S_PORT] = start + work
-    busy[0] += work
+    mem.slices[place, S_PORT] = start + work
+    mem.slice_busy[0] += work
     return start
 
 
 @kernel
-def cross(slices: Any, busy: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
-    """Go to the home slice in the other partition; when the look-up starts there."""
-    start = max(leave + cfg.cross_latency, slices[place, S_CROSS])
-    slices[place, S_CROSS] = start + sectors * cfg.cross_sector
-    busy[0] += max(cfg.slice_request, sectors * cfg.slice_sector)
+def cross(mem: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
+    """Take the way out of the partition of slice `place` for so much; when the look-up at home starts."""
+    start = max(leave + cfg.cross_latency, mem.slices[place, S_CROSS])
+    mem.slices[place, S_CROSS] = start + sectors * cfg.cross_sector
+    mem.slice_busy[0] += max(cfg.slice_request, sectors * cfg.slice_sector)
     return start
 
 
@@ -122,12 +123,14 @@ def note_fill(entry: Any, line: int, filling: int, owner: int, now: int) -> None
 
 
 @kernel
-def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, window: int) -> int:
+def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, requests: int) -> int:
     """Whether a load goes with an earlier one of its GPC: 2 it gets that one's data, 1 other sectors of the line, 0 no.
 
-    The load becomes the one that later ones may join, unless it joined.
+    The load becomes the one that later ones may join, unless it joined; until when, its look-up shows. At most
+    `requests` go together.
     """
-    with_it = entry[J_LINE] == line and arrive <= entry[J_UNTIL]
+    with_it = entry[J_LINE] == line and arrive <= entry[J_UNTIL] and entry[J_PLACES] > 0
+    entry[J_PLACES] = entry[J_PLACES] - 1 if with_it else requests - 1
     if with_it and not asked & ~entry[J_ASKED]:
         if entry[J_OWNER] >= 0:
             batch[B_DEPENDS] = 2 * entry[J_OWNER]
@@ -135,7 +138,7 @@ def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, win
             batch[B_READY] = entry[J_READY]
         return 2
     entry[J_ASKED] = asked | (entry[J_ASKED] if with_it else 0)
-    entry[J_UNTIL] = entry[J_UNTIL] if with_it else arrive + window
+    entry[J_UNTIL] = NEVER
     entry[J_LINE] = line
     entry[J_OWNER] = j
     return 1 if with_it else 0
@@ -160,7 +163,7 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
         batch[B_JOIN] = join_entry(line)
-        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, arrive, cfg.coalesce_window)
+        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, arrive, cfg.coalesce_requests)
         if joined == 2:
             batch[B_READY] = max(batch[B_READY], arrive + cfg.slice_latency)
             return
@@ -177,7 +180,9 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     missing = asked & ~state
     hits = n - sector_count(missing)
     # Absent sectors take their turn among the look-ups, and none of the data's time.
-    ready = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, hits) + cfg.slice_latency
+    ready = enter_slice(mem, cfg, near * cfg.slices + place, arrive, hits) + cfg.slice_latency
+    if cfg.coalesce_window > 0:
+        mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
     counts[READ] += n
     counts[READ_HIT] += hits
     counts[OTHER if kind == FETCH else TEX] += n
@@ -214,7 +219,7 @@ def fetch_from_home(
     """Get sectors for a near slice from the line's home in the other partition."""
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(fetch)
-    start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, leave, n)
+    start = cross(mem, cfg, home * cfg.slices + place, leave, n)
     row = home * cfg.slices * cfg.sets + index
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
@@ -239,7 +244,11 @@ def fetch_from_home(
 
 @inlined
 def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
-    """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written."""
+    """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written.
+
+    Where more waits for the way to the other partition than keeps it full, a round trip's worth, the slice takes
+    nothing more: what comes behind waits too.
+    """
     sets, counts = mem.sets, mem.counts
     part = (sectors >> 4) & VALID
     whole = sectors & VALID & ~part
@@ -250,7 +259,7 @@ def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors
     home = home_partition(line, cfg.partitions)
     index = l2_set(line, cfg)
     place = index // cfg.sets
-    start = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n)
+    start = enter_slice(mem, cfg, near * cfg.slices + place, arrive, n)
     ready = start + cfg.slice_latency
     looked_up = n
     row = home * cfg.slices * cfg.sets + index
@@ -261,7 +270,9 @@ def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors
         copy_way = find(sets, copy_row, line)
         if copy_way >= 0:
             sets[copy_row, copy_way] |= whole
-        start = cross(mem.slices, mem.slice_busy, cfg, home * cfg.slices + place, ready, n)
+        start = cross(mem, cfg, near * cfg.slices + place, ready, n + (1 if part else 0))
+        blocked = start - cfg.cross_latency - cfg.slice_latency - (cfg.cross_latency + cfg.cross_back_latency)
+        mem.slices[near * cfg.slices + place, S_PORT] = max(mem.slices[near * cfg.slices + place, S_PORT], blocked)
         ready = start + cfg.cross_back_latency
         looked_up += n
         counts[CROSSED] += n
@@ -287,16 +298,15 @@ def atomic(
     home = home_partition(line, cfg.partitions)
     index = l2_set(line, cfg)
     place = index // cfg.sets
-    at = enter_slice(mem.slices, mem.slice_busy, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
+    at = enter_slice(mem, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
     batch[B_READY] = at
-    home_place = home * cfg.slices + place
     unit = home * cfg.slices + l2_set(line & -cfg.atomic_lines, cfg) // cfg.sets
     row = home * cfg.slices * cfg.sets + index
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
     looked_up = n
     if near != home:
-        at = cross(mem.slices, mem.slice_busy, cfg, home_place, at, n)
+        at = cross(mem, cfg, near * cfg.slices + place, at, n)
         batch[B_BACK] = cfg.cross_back_latency
         looked_up += n
         counts[CROSSED] += n

@@ -117,6 +117,7 @@ SC_COLUMNS = 41
     SV_BARRIER_FREE,  # barrier unit, ticks
     SV_PACKETS,  # packets queued since the ring was empty
     SV_SENT,  # packets of them that the memory system has taken
+    SV_BACKLOG,  # half flits of the others
     SV_FREE_ENTRY,  # head of the free list
     SV_FREE_NODE,
     SV_AGE,  # blocks ever started
@@ -143,8 +144,8 @@ SC_COLUMNS = 41
     SV_JOBS_DONE,
     SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
     SV_FENCE_FREE,  # cycle from which another fence of the GPU's scope may begin
-) = range(30)
-SV_COLUMNS = 30
+) = range(31)
+SV_COLUMNS = 31
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -322,6 +323,8 @@ ER_COLUMNS = 8
     C_FENCE_GPU,
     C_EXIT,
     C_LOAD_RESERVE,  # free packets that a load must find
+    C_REQUEST_QUEUE,  # half flits that wait for the port at most when another access issues
+    C_HALF_FLIT,  # ticks of the SM's request port
     C_PREDICATE_OPERAND,  # cycles to a predicate's use as an operand (a guard waits for the class's latency)
     C_CROSS_PIPE,  # cycles more when a result is used by another pipe
     C_SHARED_LIMIT,  # shared memory that a block asked for, bytes
@@ -347,8 +350,8 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(85)
-C_COLUMNS = 85
+) = range(87)
+C_COLUMNS = 87
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -416,11 +419,14 @@ class Requests(NamedTuple):
         np.int64
     ]  # block slot << MAX_CLUSTER | blocks of its cluster, by rank, whose SMs get the answer too
     peers: npt.NDArray[np.int64]  # that of Dispatch
+    free: npt.NDArray[np.int64]  # [sm, 2] cycle from which ports take the next of either; the memory system says
 
 
 def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requests:
     """Room for a step's packets."""
-    return Requests(np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers)  # type: ignore[call-arg]
+    return Requests(
+        np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers, np.zeros((sms, 2), np.int64)
+    )  # type: ignore[call-arg]
 
 
 SM_RECORD = np.dtype(

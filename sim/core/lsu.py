@@ -38,7 +38,9 @@ from sim.core.layout import (
     NEVER,
     R_DONE,
     R_FIRST,
+    R_KIND,
     R_L1,
+    R_SECTORS,
     R_WAITERS,
     RECORD_TIMES,
     RING,
@@ -51,6 +53,7 @@ from sim.core.layout import (
     SC_QUEUE_TIMES,
     SCORE_BITS,
     SCORE_READY,
+    SV_BACKLOG,
     SV_FREE_ENTRY,
     SV_FREE_NODE,
     SV_GROUP,
@@ -67,6 +70,7 @@ from sim.core.layout import (
 )
 from sim.core.record import note
 from sim.core.rows import i64, least, load, mask_of, prefetch
+from sim.core.xbar import half_flits
 from sim.counters import Inst, Sm, Stall, Track
 from sim.isa import WARP_SIZE
 
@@ -276,6 +280,7 @@ def settle(a, s, m, taken):
     for j in range(sent, sent + taken):
         k = j % RING
         done = a.rq[k, R_DONE]
+        a.sv[SV_BACKLOG] -= half_flits(a.rq[k, R_KIND], a.rq[k, R_SECTORS])
         at = a.rq[k, R_L1]
         if at >= 0:
             for sector in range(4):

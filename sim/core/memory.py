@@ -68,6 +68,7 @@ def weave(
     req_unit: Any,
     req_others: Any,
     peers: Any,
+    req_free: Any,
 ) -> None:
     """Answer the packets that SMs left in a time step.
 
@@ -83,10 +84,7 @@ def weave(
     """
     if not req_n.any():
         return
-    send_packets(
-        mem.sms, mem.tpcs, mem.arrive, cfg.sm_half_flit, cfg.tpc_half_flit, cfg.request_latency,
-        req_n, req_time, req_sectors, req_kind, req_unit,
-    )  # fmt: skip
+    send_packets(mem, cfg, req_n, req_time, req_line, req_sectors, req_kind, req_unit, req_free)
     total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]
@@ -169,7 +167,7 @@ def answer(
         if kind == LOAD or kind == FETCH or kind == ATOMIC:
             mem.counts[XBAR_READ] += sectors
             for port, work in ((cfg.sms + gpc, cfg.gpc_sector), (sm, cfg.response_sector)):
-                ready = reserve(mem.calendar, port, ready, sectors * work)
+                ready = reserve(mem.responses, port, ready, sectors * work)
             if req_others[sm, k]:
                 ready = answer_others(mem, cfg, peers[sm], req_others[sm, k], ready, sectors)
         if kind != LOAD and kind != FETCH:
@@ -185,7 +183,7 @@ def answer_others(mem: Any, cfg: Any, peers: Any, others: int, ready: int, secto
         if (others >> rank) & 1:
             mem.counts[XBAR_READ] += sectors
             port = peers[slot, rank] // MAX_SLOTS
-            last = max(last, reserve(mem.calendar, port, ready, sectors * cfg.response_sector))
+            last = max(last, reserve(mem.responses, port, ready, sectors * cfg.response_sector))
     return last
 
 

@@ -74,6 +74,7 @@ from sim.core.layout import (
     NEVER,
     RECORD_TIMES,
     RK_ATOMIC,
+    RK_LOAD,
     RK_REDUCTION,
     RK_STORE,
     SB_PENDING,
@@ -376,7 +377,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     k = a.sv[SV_STRONG]
     a.sv[SV_STRONG] = k + 1
     reply = s.code[pc, COL_ND] > 0 and op != OP_RED
-    kind = RK_ATOMIC if reply else RK_REDUCTION
+    kind = RK_LOAD if op == OP_LD else (RK_ATOMIC if reply else RK_REDUCTION)
     entry = -1
     if reply:
         entry = new_entry(a, m, w, s.code[pc, COL_D], s.code[pc, COL_ND], s.code[pc, COL_WBAR], -1, cfg[C_L1_FILL], 0)

@@ -39,11 +39,11 @@ COPY = 1 << 28  #: a copy of a line of the other partition
 SHARED = 1 << 29  #: the other partition may hold a copy
 
 # --- SMs: sms[sm, M_COLUMNS]
-M_PARTITION, M_GPC, M_REQUEST_FREE, M_NEXT, M_TMA_NEXT = range(5)  # M_NEXT: the next packet of this step to leave
-M_COLUMNS = 5
+M_PARTITION, M_GPC, M_REQUEST_FREE, M_TMA_FREE = range(4)  # its port, for the SM's own and for its TMA unit's packets
+M_COLUMNS = 4
 
-# --- slices of all partitions: slices[place, S_COLUMNS]: when each input takes its next request
-S_PORT, S_CROSS, S_ATOMIC = range(3)  # from SMs, from the other partition, the atomic unit
+# --- slices of all partitions: slices[place, S_COLUMNS]: when each takes its next request
+S_PORT, S_CROSS, S_ATOMIC = range(3)  # its input, its share of the way out of its partition, its atomic unit
 S_COLUMNS = 3
 
 # --- fills on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
@@ -61,9 +61,10 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
     J_LINE,  # -1 empty
     J_ASKED,  # sectors that were asked for
     J_UNTIL,  # arrivals up to here may join
+    J_PLACES,  # for so many more
     J_READY,  # data is at the near slice
     J_OWNER,  # -1: J_READY is known; else packet of this chunk
-) = range(5)
+) = range(6)
 J_COLUMNS = 8
 JOIN_BITS = 10
 
@@ -81,10 +82,6 @@ JOIN_BITS = 10
 B_COLUMNS = 8
 CHUNK = 2048  #: packets worked off together, so that scratch arrays stay small
 AHEAD = 64  #: packets whose sets are brought into the host's caches together
-
-# --- request ports of TPCs: tpcs[tpc, Q_COLUMNS]
-Q_OWN, Q_TMA = range(2)
-Q_COLUMNS = 2
 
 # --- what a look-up does to the sets it touched: touch[near or home, T_COLUMNS]
 T_ROW, T_WAY, T_WORD, T_TIME = range(4)  # T_ROW -1: nothing; T_WAY -1: the line is new
@@ -132,7 +129,7 @@ K_COLUMNS = 4
 W_BANK, W_ROW, W_BURSTS, W_TIME, W_DEPARTURE = range(5)  # W_DEPARTURE: of the D_DEPARTED-th write, modulo entries
 W_COLUMNS = 5
 
-# --- response ports: calendar[port, bucket]: bucket number << USED_BITS | ticks used; SMs, then GPCs
+# --- ports that are booked out of the order of time: calendar[port, bucket]: bucket number << USED_BITS | ticks used
 BUCKET_BITS = TICK_BITS + 5  #: 32 cycles
 CALENDAR = 256  #: buckets, a power of two: 8192 cycles ahead
 USED_BITS = 20
@@ -159,18 +156,18 @@ class MemoryConfig(NamedTuple):
     response_latency: int  # slice to SM
     cross_latency: int  # near slice to home slice
     cross_back_latency: int
-    tpcs: int
     sm_half_flit: int  # SM request port: half a sector's worth
-    tpc_half_flit: int  # TPC request port
     response_sector: int  # SM response port
     gpc_sector: int  # GPC response port
     slice_request: int  # slice input, a packet at least
     slice_sector: int
+    slice_queue: int  # what waits before a slice when stores wait at their SMs' ports
     cross_sector: int  # a slice's share of the way between the partitions
     atomic_sector: int
     atomic_same_address: int
     atomic_lines: int
     coalesce_window: int
+    coalesce_requests: int
     # DRAM
     channels: int  # of a partition
     banks: int
@@ -208,8 +205,7 @@ class MemoryState(NamedTuple):
     sets: Int64s
     slices: Int64s
     sms: Int64s
-    tpcs: Int64s  # [tpcs, 2] the request port takes its next packet: of SMs, of their TMA units
-    calendar: Int64s
+    responses: Int64s  # calendars of the response ports: SMs, then GPCs
     flight: Int64s
     joins: Int64s
     channels: Int64s

@@ -38,6 +38,7 @@ from sim.core.layout import (
     C_REGISTER_ROWS,
     C_REGISTERS,
     C_REPLAY,
+    C_REQUEST_QUEUE,
     C_SHARED_BYTES,
     C_SUBCORES,
     C_THREADS,
@@ -64,6 +65,7 @@ from sim.core.layout import (
     SCORE_READ,
     SCORE_READY,
     SV_AGE,
+    SV_BACKLOG,
     SV_COMPLETION,
     SV_EVENTS,
     SV_FREE_ENTRY,
@@ -162,6 +164,7 @@ def room_for_loads(a, s):
         and ring_room(a) >= s.cfg[C_LOAD_RESERVE]
         and a.sv[SV_NODES] <= MAX_NODES - 256
         and a.sv[SV_STRONG] < MAX_STRONG
+        and a.sv[SV_BACKLOG] < s.cfg[C_REQUEST_QUEUE]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.core.address_map import l2_set, line_number
 from sim.core.memory_state import (
     ARRIVAL_BUCKETS,
     BUCKET_BITS,
@@ -12,11 +13,11 @@ from sim.core.memory_state import (
     FULL_FROM,
     FULL_TO,
     LOAD,
-    M_NEXT,
+    M_PARTITION,
     M_REQUEST_FREE,
-    M_TMA_NEXT,
-    Q_OWN,
-    Q_TMA,
+    M_TMA_FREE,
+    NEVER,
+    S_PORT,
     STORE,
     TICK_BITS,
     USED_BITS,
@@ -53,48 +54,38 @@ def following(units: Any, k: int, n: int, unit: int) -> int:
 
 @kernel
 def send_packets(
-    sms: Any, tpcs: Any, arrive: Any, sm_half_flit: int, tpc_half_flit: int, latency: int,
-    req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any, req_unit: Any,
+    mem: Any, cfg: Any,
+    req_n: Any, req_time: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_unit: Any, req_free: Any,
 ) -> None:  # fmt: skip
-    """Send every packet through the ports of its SM and its TPC; when it is at the slices.
+    """Send every packet through the port of its SM; when it is at the slices.
 
-    A TPC's packets go in the order in which they are ready to, then by SM. Those of TMA units do not queue behind the
-    SMs' own, which wait for them: beside a flood of stores of its SM a load by TMA takes 396 cycles instead of 390, one
-    by LDG 673 instead of 328 (microbench_7, `beside_stores`).
+    Packets of TMA units do not queue behind the SMs' own, which wait for them: beside a flood of stores of its SM a
+    load by TMA takes 396 cycles instead of 390, one by LDG 673 instead of 328 (microbench_7, `beside_stores`). A store
+    waits at the port while what is queued before its slice takes longer than `slice_queue`.
     """
     capacity = req_time.shape[1]
-    for tpc in range(len(tpcs)):
-        left = 0
-        for sm in range(tpc, len(req_n), len(tpcs)):
-            sms[sm, M_NEXT] = following(req_unit[sm], -1, req_n[sm], 0)
-            sms[sm, M_TMA_NEXT] = following(req_unit[sm], -1, req_n[sm], 1)
-            left += req_n[sm]
-        while left > 0:
-            left -= 1
-            pick, at, unit = -1, 0, 0
-            for sm in range(tpc, len(req_n), len(tpcs)):
-                k = sms[sm, M_TMA_NEXT]
-                if k < req_n[sm]:
-                    ready = req_time[sm, k] << TICK_BITS
-                    if pick < 0 or ready < at:
-                        pick, at, unit = sm, ready, 1
-                k = sms[sm, M_NEXT]
-                if k < req_n[sm]:
-                    ready = max(sms[sm, M_REQUEST_FREE], req_time[sm, k] << TICK_BITS)
-                    if pick < 0 or ready < at:
-                        pick, at, unit = sm, ready, 0
-            next_of = M_TMA_NEXT if unit else M_NEXT
-            k = sms[pick, next_of]
-            sms[pick, next_of] = following(req_unit[pick], k, req_n[pick], unit)
-            size = half_flits(req_kind[pick, k], req_sectors[pick, k])
-            if unit:
-                at = max(at, tpcs[tpc, Q_TMA])
-                tpcs[tpc, Q_TMA] = at + size * tpc_half_flit
+    for sm in range(len(req_n)):
+        port, n, units = mem.sms[sm], req_n[sm], req_unit[sm]
+        own, tma = following(units, -1, n, 0), following(units, -1, n, 1)
+        while own < n or tma < n:
+            k, at = own, NEVER
+            if own < n:
+                at = max(port[M_REQUEST_FREE], req_time[sm, own] << TICK_BITS)
+                if req_kind[sm, own] == STORE:
+                    place = l2_set(line_number(req_line[sm, own]), cfg) // cfg.sets
+                    free = mem.slices[port[M_PARTITION] * cfg.slices + place, S_PORT]
+                    at = max(at, free - cfg.slice_queue - cfg.request_latency)
+            if tma < n and max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS) <= at:
+                k, at = tma, max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS)
+                tma = following(units, tma, n, 1)
+                port[M_TMA_FREE] = at + half_flits(req_kind[sm, k], req_sectors[sm, k]) * cfg.sm_half_flit
             else:
-                at = max(at, tpcs[tpc, Q_OWN])
-            sms[pick, M_REQUEST_FREE] = max(sms[pick, M_REQUEST_FREE], at) + size * sm_half_flit
-            tpcs[tpc, Q_OWN] = max(tpcs[tpc, Q_OWN], at) + size * tpc_half_flit
-            arrive[pick * capacity + k] = at + latency
+                own = following(units, own, n, 0)
+            size = half_flits(req_kind[sm, k], req_sectors[sm, k]) * cfg.sm_half_flit
+            port[M_REQUEST_FREE] = max(port[M_REQUEST_FREE], at) + size
+            mem.arrive[sm * capacity + k] = at + cfg.request_latency
+        req_free[sm, 0] = port[M_REQUEST_FREE] >> TICK_BITS
+        req_free[sm, 1] = port[M_TMA_FREE] >> TICK_BITS
 
 
 @kernel

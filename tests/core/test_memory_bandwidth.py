@@ -145,9 +145,18 @@ def test_joined_loads_get_the_first_ones_answer() -> None:
 
 
 def test_loads_join_within_the_window_only() -> None:
-    bench = Bench("h200")  # 80 cycles
-    for time in (0, 80, 161):
+    bench = Bench("h200")
+    window = bench.profile.l2.coalesce_cycles
+    for time in (0, window, 2 * window + 1):
         bench.one(time, 5)
+    assert bench.count(Mem.L2_REQUESTS) == 2
+
+
+def test_so_many_loads_join_and_no_more() -> None:
+    bench = Bench("h200")
+    most = bench.profile.l2.coalesce_requests
+    for sm in range(most + 1):
+        bench.one(0, 5, sm=sm)
     assert bench.count(Mem.L2_REQUESTS) == 2
 
 

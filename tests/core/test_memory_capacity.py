@@ -118,7 +118,7 @@ def test_whole_sectors_need_no_fill() -> None:
 def test_a_store_at_home_takes_the_copy_away() -> None:
     bench = Bench("h200")
     line = 0 if bench.memory.state.sms[0, 0] else 32
-    sms = (0, 9)
+    sms = (0, 32)
     for t, sm in enumerate(sms):  # one of them leaves a copy in its own partition
         bench.one(3000 * t, line, sm=sm)
     hit = bench.profile.l2.hit_latency_cycles

@@ -29,7 +29,7 @@ def test_hit_takes_the_hit_latency(kind: int) -> None:
 def test_hit_in_the_other_partition_takes_the_far_latency() -> None:
     bench = Bench("h200")
     far = line_at_home_in(bench, 1)
-    near_sm, other_sm = 0, 9  # GPCs 0 and 1
+    near_sm, other_sm = 0, 32  # GPCs 0 and 2
     assert bench.memory.state.sms[[near_sm, other_sm], 0].tolist() == [0, 1]
     bench.one(0, far, sm=other_sm)
     l2 = bench.profile.l2
