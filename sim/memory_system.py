@@ -300,9 +300,8 @@ def memory_state(profile: Profile) -> MemoryState:
     )
     gpcs = gpc_of_each_sm(profile)
     mem.sms[:, columns.M_GPC] = gpcs
-    mem.sms[:, columns.M_PARTITION] = np.resize(profile.l2.gpc_partitions or np.arange(cfg.partitions), gpu.gpc_count)[
-        gpcs
-    ]
+    partitions = np.resize(profile.l2.gpc_partitions or np.arange(cfg.partitions), gpu.gpc_count)
+    mem.sms[:, columns.M_PARTITION] = partitions[gpcs] if cfg.partitions > 1 else 0
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
     flush(mem)

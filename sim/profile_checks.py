@@ -175,7 +175,7 @@ CHECKS = (
     ),
     Check(
         "l2.gpc_partitions",
-        lambda p: max(p.l2.gpc_partitions or [0]) < p.l2.partitions,
+        lambda p: p.l2.partitions == 1 or max(p.l2.gpc_partitions or [0]) < p.l2.partitions,
         lambda p: f"partition {max(p.l2.gpc_partitions or [0])} of {p.l2.partitions}: they are numbered from 0",
     ),
     Check(
