@@ -50,10 +50,10 @@ def line_number(line: int) -> int:
 def home_partition(line: int, partitions: int) -> int:
     """The partition whose DRAM holds a line number: of two neighbouring chunks one is in each.
 
-    Bit 7 of the chunk's number has no part in it: so blocks of a stream, which go to GPC after GPC, find half of their
-    lines near to 1 %, as the card's counts say (tests/core/test_memory_counts.py).
+    Bits 5 and 7 of the chunk's number have no part in it: so blocks of a stream, which go to GPC after GPC, find half
+    of their lines near to 1 %, as the card's counts say (tests/core/test_memory_counts.py).
     """
-    return parity((line >> CHUNK_BITS) & ~(1 << 7)) if partitions == 2 else 0
+    return parity((line >> CHUNK_BITS) & ~0b1010_0000) if partitions == 2 else 0
 
 
 @kernel
