@@ -18,9 +18,9 @@ class Reason(NamedTuple):
 
 
 REASONS: dict[Stall, Reason] = {
-    Stall.SELECTED: Reason("Selected", "the warp issued an instruction", ""),
+    Stall.SELECTED: Reason("Selected", "issued an instruction", ""),
     Stall.NOT_SELECTED: Reason(
-        "Stall Not Selected", "the warp was ready, another one issued", "more warps than the schedulers need"
+        "Stall Not Selected", "was ready, another one issued", "more warps than the schedulers need"
     ),
     Stall.WAIT: Reason(
         "Stall Wait",
