@@ -227,7 +227,7 @@ class L2:
     hit_latency_cycles: Cycles  #: beyond an L1 hit, in the SM's own partition
     far_extra_cycles: CyclesOrZero  #: more when the data is in the other partition
     slice_bytes_per_cycle: BytesPerCycle  #: what a slice answers
-    slice_queue_cycles: CyclesOrZero  #: that wait before a slice while stores still leave their SMs
+    slice_queue_cycles: CyclesOrZero  #: that wait before slices, on average, while stores still leave their SMs
     sm_read_bytes_per_cycle: BytesPerCycle  #: L2 to one SM
     sm_write_bytes_per_cycle: BytesPerCycle  #: one SM to L2
     gpc_read_bytes_per_cycle: BytesPerCycle  #: L2 to the SMs of one GPC

@@ -161,7 +161,7 @@ class MemoryConfig(NamedTuple):
     gpc_sector: int  # GPC response port
     slice_request: int  # slice input, a packet at least
     slice_sector: int
-    slice_queue: int  # what waits before a slice when stores wait at their SMs' ports
+    slice_queue: int  # what waits before the slices, on average, when stores wait at their SMs' ports
     cross_sector: int  # a slice's share of the way between the partitions
     atomic_sector: int
     atomic_same_address: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.address_map import l2_set, line_number
 from sim.core.memory_state import (
     ARRIVAL_BUCKETS,
     BUCKET_BITS,
@@ -53,6 +52,15 @@ def following(units: Any, k: int, n: int, unit: int) -> int:
 
 
 @kernel
+def waiting(slices: Any, partition: int, n: int, at: int) -> int:
+    """How long what waits before a partition's slices takes them on average, from `at` on."""
+    total = 0
+    for place in range(partition * n, (partition + 1) * n):
+        total += max(0, slices[place, S_PORT] - at)
+    return total // n
+
+
+@kernel
 def send_packets(
     mem: Any, cfg: Any,
     req_n: Any, req_time: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_unit: Any, req_free: Any,
@@ -61,7 +69,7 @@ def send_packets(
 
     Packets of TMA units do not queue behind the SMs' own, which wait for them: beside a flood of stores of its SM a
     load by TMA takes 396 cycles instead of 390, one by LDG 673 instead of 328 (microbench_7, `beside_stores`). A store
-    waits at the port while what is queued before its slice takes longer than `slice_queue`.
+    waits at the port while what is queued before the slices takes longer than `slice_queue` on average.
     """
     capacity = req_time.shape[1]
     for sm in range(len(req_n)):
@@ -72,9 +80,7 @@ def send_packets(
             if own < n:
                 at = max(port[M_REQUEST_FREE], req_time[sm, own] << TICK_BITS)
                 if req_kind[sm, own] == STORE:
-                    place = l2_set(line_number(req_line[sm, own]), cfg) // cfg.sets
-                    free = mem.slices[port[M_PARTITION] * cfg.slices + place, S_PORT]
-                    at = max(at, free - cfg.slice_queue - cfg.request_latency)
+                    at += max(0, waiting(mem.slices, port[M_PARTITION], cfg.slices, at) - cfg.slice_queue)
             if tma < n and max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS) <= at:
                 k, at = tma, max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS)
                 tma = following(units, tma, n, 1)
