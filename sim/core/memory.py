@@ -84,7 +84,7 @@ def weave(
     """
     if not req_n.any():
         return
-    send_packets(mem, cfg, req_n, req_time, req_line, req_sectors, req_kind, req_unit, req_free)
+    send_packets(mem, cfg, req_n, req_time, req_sectors, req_kind, req_unit, req_free)
     total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]

@@ -63,7 +63,7 @@ def waiting(slices: Any, partition: int, n: int, at: int) -> int:
 @kernel
 def send_packets(
     mem: Any, cfg: Any,
-    req_n: Any, req_time: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_unit: Any, req_free: Any,
+    req_n: Any, req_time: Any, req_sectors: Any, req_kind: Any, req_unit: Any, req_free: Any,
 ) -> None:  # fmt: skip
     """Send every packet through the port of its SM; when it is at the slices.
 
@@ -76,18 +76,21 @@ def send_packets(
         port, n, units = mem.sms[sm], req_n[sm], req_unit[sm]
         own, tma = following(units, -1, n, 0), following(units, -1, n, 1)
         while own < n or tma < n:
-            k, at = own, NEVER
+            at = tma_at = NEVER
             if own < n:
                 at = max(port[M_REQUEST_FREE], req_time[sm, own] << TICK_BITS)
                 if req_kind[sm, own] == STORE:
                     at += max(0, waiting(mem.slices, port[M_PARTITION], cfg.slices, at) - cfg.slice_queue)
-            if tma < n and max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS) <= at:
-                k, at = tma, max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS)
+            if tma < n:
+                tma_at = max(port[M_TMA_FREE], req_time[sm, tma] << TICK_BITS)
+            first = tma_at <= at
+            k, at = (tma, tma_at) if first else (own, at)
+            size = half_flits(req_kind[sm, k], req_sectors[sm, k]) * cfg.sm_half_flit
+            if first:
                 tma = following(units, tma, n, 1)
-                port[M_TMA_FREE] = at + half_flits(req_kind[sm, k], req_sectors[sm, k]) * cfg.sm_half_flit
+                port[M_TMA_FREE] = at + size
             else:
                 own = following(units, own, n, 0)
-            size = half_flits(req_kind[sm, k], req_sectors[sm, k]) * cfg.sm_half_flit
             port[M_REQUEST_FREE] = max(port[M_REQUEST_FREE], at) + size
             mem.arrive[sm * capacity + k] = at + cfg.request_latency
         req_free[sm, 0] = port[M_REQUEST_FREE] >> TICK_BITS
