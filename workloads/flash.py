@@ -9,6 +9,7 @@ and while they work on values, the keys of the next.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ LOG2_E = math.log2(math.e)
 BF16 = np.dtype(bfloat16)
 
 Scores = list[list[list[Any]]]  #: [16 rows][8 columns] -> the four sums of an mma
+ScaleRow = Callable[[tuple[int, int], Any], None]  #: multiplies a row of the output, one of `Rows.parts`
 
 
 @dataclass(frozen=True)
@@ -149,17 +151,21 @@ class Rows:
 
 
 class Softmax:
-    """The running maximum and sum of each row, and the output that they belong to."""
+    """The running maximum and sum of each row; `scale` multiplies the rows of the output that they belong to.
 
-    def __init__(self, k: Any, plan: Plan, rows: Rows) -> None:
-        self.k, self.plan, self.rows = k, plan, rows
+    `fused` says that scaling scores and subtracting their maximum is one instruction. The library's kernel for Ampere
+    rounds the product, so that the largest weight is exactly one.
+    """
+
+    def __init__(self, k: Any, plan: Plan, rows: Rows, scale: ScaleRow, fused: bool = False) -> None:
+        self.k, self.plan, self.rows, self.scale, self.fused = k, plan, rows, scale, fused
         self.maximum = k.vars(len(rows.parts), -math.inf)
         self.total = k.vars(len(rows.parts))  # of this thread's columns only, until the end
-        self.out = [[k.vars(4) for _ in range(plan.d // N)] for _ in range(plan.warp_rows // M)]
         self.largest: list[Any] = []  # exponent of each row's maximum
+        self.kept: list[Any] = []  # what the output of each row is to be multiplied with
 
     def rescale(self, scores: Scores, first: bool, unseen: bool) -> None:
-        """Raise the maxima to those of the scores, and scale what was summed before to them.
+        """Raise the maxima to those of the scores, and scale the sums to them; `rescale_output` is to follow.
 
         `unseen` says whether there may be rows that no key was for so far.
         """
@@ -170,34 +176,39 @@ class Softmax:
             higher = [x if h is None else k.max(h, x) for h, x in zip(higher, column, strict=True)]
         for distance in (2, 1):
             higher = [k.max(h, k.shfl_xor(h, distance)) for h in higher]
-        self.largest = []
-        for part, now, maximum, total in zip(self.rows.parts, higher, self.maximum, self.total, strict=True):
+        self.largest, self.kept = [], []
+        for now, maximum, total in zip(higher, self.maximum, self.total, strict=True):
             # Of a row that has seen no key yet, minus infinity shall give weights of zero, not NaN.
             seen = k.select(now == -math.inf, 0.0, now) if unseen else now
             self.largest.append(k.mul(seen, scale))
             if not first:
                 keep = k.exp2((maximum - seen) * scale)
                 total.set(total * keep)
-                for x in self.rows.of(self.out, part):
-                    x.set(x * keep)
+                self.kept.append(keep)
             maximum.set(now)
 
-    def weights(self, scores: Scores, depth: int) -> list[list[Any]]:
-        """The weights of 16 columns as left operands of mma's, added to the rows' sums.
+    def rescale_output(self) -> None:
+        """Scale the output to the maxima."""
+        for part, keep in zip(self.rows.parts, self.kept, strict=True):
+            self.scale(part, keep)
 
-        Two mma's sums side by side are laid out as the next one's left operand.
-        """
-        k = self.k
-        left = [[None] * 4 for _ in scores]
-        for side in (0, 1):
-            for (i, half), largest, total in zip(self.rows.parts, self.largest, self.total, strict=True):
-                pair = scores[i][2 * depth + side][2 * half : 2 * half + 2]
-                # The product is rounded, as in the library's build: fused, the largest weight would not be exactly one.
-                exponentials = [k.exp2(k.mul(x, self.plan.scale_log2) - largest) for x in pair]
-                for x in exponentials:
-                    total.set(total + x)
-                left[i][2 * side + half] = k.pack(*exponentials, bfloat16)
-        return left
+    def exponentiate(self, scores: Scores, column: int) -> None:
+        """Scores of eight columns become weights, which are added to the rows' sums."""
+        k, scale = self.k, self.plan.scale_log2
+        for (i, half), largest, total in zip(self.rows.parts, self.largest, self.total, strict=True):
+            for at in (2 * half, 2 * half + 1):
+                x = scores[i][column][at]
+                weight = k.exp2((x * scale if self.fused else k.mul(x, scale)) - largest)
+                total.set(total + weight)
+                scores[i][column][at] = weight
+
+    def packed(self, scores: Scores, depth: int) -> list[list[Any]]:
+        """The weights of 16 columns as left operands: two mma's sums side by side are laid out as those of the next."""
+        pairs = [(side, half) for side in (0, 1) for half in (0, 1)]
+        return [
+            [self.k.pack(*of_row[2 * depth + side][2 * half : 2 * half + 2], bfloat16) for side, half in pairs]
+            for of_row in scores
+        ]
 
     def finish(self) -> list[Any]:
         """Divide the output by the whole row's sum; the logarithm of the sum of exponentials of each row."""
@@ -205,9 +216,7 @@ class Softmax:
         for part, maximum, total in zip(self.rows.parts, self.maximum, self.total, strict=True):
             for distance in (2, 1):
                 total.set(total + k.shfl_xor(total, distance))
-            inverse = k.rcp(total, fast=True)
-            for x in self.rows.of(self.out, part):
-                x.set(x * inverse)
+            self.scale(part, k.rcp(total, fast=True))
             logarithms.append(maximum * (self.plan.scale_log2 / LOG2_E) + k.log(total, fast=True))
         return logarithms
 
@@ -221,7 +230,8 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
     tile_k = Tile(k, shared, (plan.block_n, plan.d), tile_q.end, plan.threads, thread)
     tile_v = Tile(k, shared, (plan.block_n, plan.d), tile_k.end, plan.threads, thread)
     rows = Rows(k, plan, thread >> 5, thread & 31)
-    softmax = Softmax(k, plan, rows)
+    out: Scores = [[k.vars(4) for _ in range(plan.d // N)] for _ in range(plan.warp_rows // M)]
+    softmax = Softmax(k, plan, rows, scale_of(out))
     head = (k.block_idx.z * k.grid_dim.y + k.block_idx.y) * n
     row0 = k.block_idx.x * plan.block_m
     visible = k.min(row0 + plan.block_m, n) if plan.causal else n  # keys that some query of the tile sees
@@ -247,7 +257,9 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
         with k.if_(t > 0):
             start(tile_k, keys, t - 1, False)
         softmax.rescale(scores, first, masked and plan.masked_tiles > 1)
-        accumulate(k, plan, softmax, scores, tile_v)
+        if not first:
+            softmax.rescale_output()
+        accumulate(k, plan, softmax, scores, tile_v, out)
 
     tile_q.copy(q, (head + row0) * plan.d, plan.d, n - row0 if plan.edges else None)
     start(tile_k, keys, tiles - 1, plan.edges)
@@ -258,7 +270,17 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
             step(tiles - back, False, True)
     for back in k.range_(1, whole + 1, unroll=1):
         step(whole - back, False, False)
-    store(k, plan, softmax, shared, (o, logs), head + row0, n - row0)
+    store(k, plan, softmax.finish(), out, shared, (o, logs), head + row0, n - row0)
+
+
+def scale_of(out: Scores) -> ScaleRow:
+    """What multiplies a row of an output in variables."""
+
+    def scale(part: tuple[int, int], factor: Any) -> None:
+        for x in Rows.of(out, part):
+            x.set(x * factor)
+
+    return scale
 
 
 def products(k: Any, plan: Plan, rows: Rows, tile_q: Tile, tile_k: Tile) -> Scores:
@@ -273,13 +295,15 @@ def products(k: Any, plan: Plan, rows: Rows, tile_q: Tile, tile_k: Tile) -> Scor
     return scores
 
 
-def accumulate(k: Any, plan: Plan, softmax: Softmax, scores: Scores, tile_v: Tile) -> None:
+def accumulate(k: Any, plan: Plan, softmax: Softmax, scores: Scores, tile_v: Tile, out: Scores) -> None:
     """Add the weights' product with the values to the output."""
     for depth in range(plan.block_n // K):
-        left = softmax.weights(scores, depth)
+        for side in (0, 1):
+            softmax.exponentiate(scores, 2 * depth + side)
+        left = softmax.packed(scores, depth)
         for j in range(plan.d // (2 * N)):
             for column, of_v in enumerate(tile_v.right_transposed(depth * K, 2 * j), 2 * j):
-                for fragment, of_row in zip(left, softmax.out, strict=True):
+                for fragment, of_row in zip(left, out, strict=True):
                     set_all(of_row[column], k.mma(fragment, of_v, tuple(of_row[column]), dtype=bfloat16))
 
 
@@ -296,7 +320,9 @@ def mask(k: Any, plan: Plan, rows: Rows, scores: Scores, row0: Any, t: Any, n: A
                 four[2 * half + side] = k.select(left >= j * N + side, x, -math.inf)
 
 
-def store(k: Any, plan: Plan, softmax: Softmax, shared: Any, to: tuple[Any, Any], row: Any, left: Any) -> None:
+def store(
+    k: Any, plan: Plan, logarithms: list[Any], out: Scores, shared: Any, to: tuple[Any, Any], row: Any, left: Any
+) -> None:
     """Output and logarithms of a tile from global row `row` on, of which there are `left`.
 
     The output goes through the place of Q, so that it leaves in whole rows. The lane is asked for anew: addresses
@@ -305,12 +331,12 @@ def store(k: Any, plan: Plan, softmax: Softmax, shared: Any, to: tuple[Any, Any]
     warp, lane = k.warp_id, k.lane_id
     rows = Rows(k, plan, warp, lane)
     tile = Tile(k, shared, (plan.block_m, plan.d), 0, plan.threads, warp * 32 + lane)
-    (o, logs), logarithms = to, softmax.finish()
+    o, logs = to
     for number, logarithm in zip(rows.numbers, logarithms, strict=True):
         first = rows.column == 0
         with k.if_(first & (number < left) if plan.edges else first):
             logs[row + number] = logarithm
-    put(k, rows, tile, softmax.out)
+    put(k, rows, tile, out)
     k.syncthreads()
     leave(k, tile, o, row * plan.d, plan.d, left if plan.edges else None)
 
