@@ -28,7 +28,8 @@ SCORE_COLUMNS = (
 DEPTH = 64  #: weights and values of one step of the product
 STAGES = 3  #: such steps in shared memory
 POINT_BLOCK = 128  #: threads of the kernels that go over all scores, eight a thread
-WARP_ROW = 1024  #: the longest row that the softmax gives to one warp
+WARP_ROW = 2048  #: the longest row that the softmax gives to one warp (PyTorch 2.10)
+BACKWARD_ROW = 1024  #: the same of the backward softmax
 WIDEST_BLOCK = 1024
 LONGEST_ROW = 8192  #: that a block of the softmax holds in registers
 
@@ -73,18 +74,17 @@ def softmax_warp_kernel(k: Any, s: Any, p: Any, rows: Any, n: Any, pitch: Any, *
     row = k.block_idx.x * WARPS + (k.thread_idx.x >> 5)
     with k.if_(row < rows):
         first = row.astype(np.int64) * pitch + lane
-        x = [
-            s.load(first + 32 * j, where=lane + 32 * j < n, otherwise=-math.inf).astype(np.float32) for j in range(held)
-        ]
+        # Where a row has more than 32 elements its first ones need no test, and the others' addresses come from theirs.
+        x = [held_of(k, s, first + 32 * j, None if j == 0 and held > 1 else lane + 32 * j < n) for j in range(held)]
         highest = x[0]
         for v in x[1:]:
             highest = k.max(highest, v)
         for distance in (16, 8, 4, 2, 1):
             highest = k.max(highest, k.shfl_xor(highest, distance))
-        e = [k.exp(v - highest) for v in x]
-        total = e[0]
-        for v in e[1:]:
-            total = total + v
+        e, total = [], 0.0
+        for v in x:
+            e.append(k.exp(v - highest))
+            total = e[-1] + total
         for distance in (16, 8, 4, 2, 1):
             total = total + k.shfl_xor(total, distance)
         for j, v in enumerate(e):
@@ -99,7 +99,7 @@ def softmax_block_kernel(k: Any, s: Any, p: Any, n: Any, pitch: Any, *, held: in
     t = k.thread_idx.x
     first = k.block_idx.x.astype(np.int64) * pitch + t
     places = [t + WIDEST_BLOCK * j for j in range(held)]
-    x = [held_of(s, first + WIDEST_BLOCK * j, at < n) for j, at in enumerate(places)]
+    x = [held_of(k, s, first + WIDEST_BLOCK * j, at < n) for j, at in enumerate(places)]
     highest = x[0]
     for v in x[1:]:
         highest = k.max(highest, v)
@@ -113,9 +113,18 @@ def softmax_block_kernel(k: Any, s: Any, p: Any, n: Any, pitch: Any, *, held: in
             p[first + WIDEST_BLOCK * j] = (k.exp(v - highest) / total).astype(bfloat16)
 
 
-def held_of(s: Any, at: Any, inside: Any) -> Any:
-    """An element of a row in a register; past the row's end, what no maximum or sum notices."""
-    return s.load(at, where=inside, otherwise=-math.inf).astype(np.float32)
+def held_of(k: Any, s: Any, at: Any, inside: Any) -> Any:
+    """An element of a row in a register; past the row's end, what no maximum or sum notices.
+
+    It is loaded and converted under one condition, as in the library: with as many loads under way as there are
+    predicates.
+    """
+    if inside is None:
+        return s[at].astype(np.float32)
+    held = k.var(-math.inf)
+    with k.if_(inside):
+        held.set(s[at].astype(np.float32))
+    return held
 
 
 def reduce_block(k: Any, shared: Any, value: Any, combine: Any) -> Any:
@@ -303,8 +312,8 @@ class Steps:
         self._add(name, launch, 5.0 * self.size)
 
     def softmax_backward(self, name: str, g: Any, p: Any, out: Any) -> None:
-        if self.n > WARP_ROW:
-            raise ValueError(f"n={self.n}: the backward softmax gives a row to a warp, which holds at most {WARP_ROW}")
+        if self.n > BACKWARD_ROW:
+            raise ValueError(f"n={self.n}: the backward softmax gives a row to a warp: at most {BACKWARD_ROW} elements")
         rows, constants = self.heads * self.n, {"held": blocks_for(self.pitch, 32), "whole": self.n % 32 == 0}
         args = (g, p, out, rows, self.n, self.pitch)
         launch = softmax_backward_kernel.launch(blocks_for(rows, WARPS), WARPS * 32, args, constants)

@@ -1,4 +1,4 @@
-"""Does FlashAttention take as long as the library's on a measured H200? Run with `pytest -m silicon -s`."""
+"""Does attention take as long as the library's on a measured H200, fused or not? Run with `pytest -m silicon -s`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 import sim
+from sim.launch import Launch
 from sim.report import Report
 from workloads import attention
 
 pytestmark = pytest.mark.silicon
 
-TABLE = Path(__file__).with_name("attention.csv")
+COUNTERS, TIMES = (Path(__file__).with_name(name) for name in ("attention.csv", "attention_times.csv"))
+RATIO_ERROR = 0.20
+LONGEST = 2048  #: positions up to which scores, which go through memory, fit the host's
 MEAN_CYCLE_ERROR = 0.15
 DRAM_READ_ERROR = 0.05
 CYCLES, TENSOR, READ, WRITTEN = (
@@ -23,10 +26,9 @@ CYCLES, TENSOR, READ, WRITTEN = (
 LARGEST = 1024  #: positions up to which the kernel for Ampere is simulated in full, so that its counts are exact
 
 
-def cases(name: str) -> list[dict[str, str]]:
-    """The card's launches of a kernel."""
-    with open(TABLE, newline="") as file:
-        return [row for row in csv.DictReader(file) if row["case"] == name]
+def rows_of(table: Path) -> list[dict[str, str]]:
+    with open(table, newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def simulate(name: str, row: dict[str, str]) -> tuple[Report, bool]:
@@ -45,7 +47,7 @@ def simulate(name: str, row: dict[str, str]) -> tuple[Report, bool]:
 def test_cycles_and_bytes_are_near_the_cards(name: str) -> None:
     print("\nkernel, launch; the card's and the simulated cycles, bytes read, bytes written")
     errors = []
-    for row in cases(name):
+    for row in (row for row in rows_of(COUNTERS) if row["case"] == name):
         report, full = simulate(name, row)
         errors.append(report.cycles / int(row[CYCLES]) - 1)
         if full:
@@ -54,3 +56,22 @@ def test_cycles_and_bytes_are_near_the_cards(name: str) -> None:
     mean = statistics.mean(map(abs, errors))
     print(f"mean absolute error {mean:.1%}")
     assert mean <= MEAN_CYCLE_ERROR
+
+
+@pytest.mark.parametrize("row", [row for row in rows_of(TIMES) if row["eager_us"] and int(row["n"]) <= LONGEST])
+def test_what_fusing_saves_is_what_it_saves_on_the_card(row: dict[str, str]) -> None:
+    """Scores, scale, softmax and product as kernels of their own take so many times longer than FlashAttention."""
+    sizes = {size: int(row[size]) for size in ("b", "h", "n", "d")}
+    steps = [microseconds(launch) for launch in attention.unfused(**sizes)]
+    fused = microseconds(attention.flash(**sizes))
+    ratio, card = sum(steps) / fused, float(row["eager_us"]) / float(row["flash_us"])
+    print(
+        f"\nn={sizes['n']}: {' + '.join(f'{x:.0f}' for x in steps)} = {sum(steps):.0f} us, the card {row['eager_us']}; "
+        f"flash {fused:.0f} us, the card {row['flash_us']}; ratio {ratio:.2f}, the card {card:.2f}, "
+        f"{ratio / card - 1:+.1%}"
+    )
+    assert ratio == pytest.approx(card, rel=RATIO_ERROR)
+
+
+def microseconds(launch: Launch) -> float:
+    return sim.simulate(launch)["gpu__time_duration.sum"] / 1e3

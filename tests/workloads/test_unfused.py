@@ -45,6 +45,14 @@ def test_instructions_are_the_librarys(gpu: Profile) -> None:
         assert report["smsp__inst_executed.sum"] / warps == pytest.approx(card, rel=0.1)
 
 
+@pytest.mark.parametrize(("n", "registers", "instructions"), [(512, 32, 612), (1024, 48, 1188), (2048, 80, 2340)])
+def test_the_softmax_is_what_nvcc_makes_of_it(gpu: Profile, n: int, registers: int, instructions: int) -> None:
+    """Registers, which decide how many warps hide the loads, and instructions a warp, of the same statements in C++."""
+    report = sim.simulate(unfused(1, 1, n)[2], gpu=gpu)
+    assert report["launch__registers_per_thread"] == registers
+    assert report["smsp__inst_executed.sum"] / n == pytest.approx(instructions, rel=0.01)
+
+
 def test_scores_pass_through_memory_and_flash_keeps_them(gpu: Profile) -> None:
     """Sectors that the SMs exchange with L2, per head: 5 x n x n x 2 bytes and more, against n x d."""
     fused = {n: sim.simulate(flash(1, 2, n), gpu=gpu) for n in (256, 512)}
