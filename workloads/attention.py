@@ -12,9 +12,10 @@ from workloads.data import centred, require_positive, workload
 from workloads.flash import flash
 from workloads.flash_backward import flash_training
 from workloads.flash_hopper import flash_hopper
+from workloads.flash_original import flash_original
 from workloads.unfused import unfused
 
-__all__ = ["flash", "flash_hopper", "flash_training", "fused", "scores", "unfused", "weighted"]
+__all__ = ["flash", "flash_hopper", "flash_original", "flash_training", "fused", "scores", "unfused", "weighted"]
 
 HEAD = 64  #: head dimension of the fused kernel
 ROWS = 64  #: query rows a block of the fused kernel, one a thread

@@ -41,6 +41,7 @@ class Plan:
     warps: int
     causal: bool
     edges: bool  #: whether `n` is no multiple of both tiles
+    fast_math: bool = False  #: exponentials as with -use_fast_math: without the instructions for denormal results
 
     @property
     def threads(self) -> int:
@@ -153,8 +154,8 @@ class Rows:
 class Softmax:
     """The running maximum and sum of each row; `scale` multiplies the rows of the output that they belong to.
 
-    `fused` says that scaling scores and subtracting their maximum is one instruction. The library's kernel for Ampere
-    rounds the product, so that the largest weight is exactly one.
+    `fused` says that scaling scores and subtracting their maximum is one instruction. PyTorch's build for Ampere rounds
+    the product, so that the largest weight is exactly one.
     """
 
     def __init__(self, k: Any, plan: Plan, rows: Rows, scale: ScaleRow, fused: bool = False) -> None:
@@ -182,7 +183,7 @@ class Softmax:
             seen = k.select(now == -math.inf, 0.0, now) if unseen else now
             self.largest.append(k.mul(seen, scale))
             if not first:
-                keep = k.exp2((maximum - seen) * scale)
+                keep = k.exp2((maximum - seen) * scale, fast=self.plan.fast_math)
                 total.set(total * keep)
                 self.kept.append(keep)
             maximum.set(now)
@@ -198,7 +199,8 @@ class Softmax:
         for (i, half), largest, total in zip(self.rows.parts, self.largest, self.total, strict=True):
             for at in (2 * half, 2 * half + 1):
                 x = scores[i][column][at]
-                weight = k.exp2((x * scale if self.fused else k.mul(x, scale)) - largest)
+                exponent = (x * scale if self.fused else k.mul(x, scale)) - largest
+                weight = k.exp2(exponent, fast=self.plan.fast_math)
                 total.set(total + weight)
                 scores[i][column][at] = weight
 
@@ -210,12 +212,16 @@ class Softmax:
             for of_row in scores
         ]
 
+    def add_up(self, total: Any) -> None:
+        """Make the total of a thread's columns that of its row, of which four threads have a part."""
+        for distance in (2, 1):
+            total.set(total + self.k.shfl_xor(total, distance))
+
     def finish(self) -> list[Any]:
         """Divide the output by the whole row's sum; the logarithm of the sum of exponentials of each row."""
         k, logarithms = self.k, []
         for part, maximum, total in zip(self.rows.parts, self.maximum, self.total, strict=True):
-            for distance in (2, 1):
-                total.set(total + k.shfl_xor(total, distance))
+            self.add_up(total)
             self.scale(part, k.rcp(total, fast=True))
             logarithms.append(maximum * (self.plan.scale_log2 / LOG2_E) + k.log(total, fast=True))
         return logarithms
@@ -231,7 +237,7 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
     tile_v = Tile(k, shared, (plan.block_n, plan.d), tile_k.end, plan.threads, thread)
     rows = Rows(k, plan, thread >> 5, thread & 31)
     out: Scores = [[k.vars(4) for _ in range(plan.d // N)] for _ in range(plan.warp_rows // M)]
-    softmax = Softmax(k, plan, rows, scale_of(out))
+    softmax = Softmax(k, plan, rows, scale_of(out), fused=plan.fast_math)
     head = (k.block_idx.z * k.grid_dim.y + k.block_idx.y) * n
     row0 = k.block_idx.x * plan.block_m
     visible = k.min(row0 + plan.block_m, n) if plan.causal else n  # keys that some query of the tile sees
@@ -283,11 +289,11 @@ def scale_of(out: Scores) -> ScaleRow:
     return scale
 
 
-def products(k: Any, plan: Plan, rows: Rows, tile_q: Tile, tile_k: Tile) -> Scores:
-    """The warp's tile of Q K^T."""
+def products(k: Any, plan: Plan, rows: Rows, tile_q: Tile, tile_k: Tile, slot: Any = 0) -> Scores:
+    """The warp's tile of Q K^T; `slot` is that of the queries."""
     scores: Scores = [[[0.0] * 4 for _ in range(plan.block_n // N)] for _ in range(plan.warp_rows // M)]
     for depth in range(plan.d // K):
-        of_q = [tile_q.left(rows.first, i * M, 2 * depth) for i in range(plan.warp_rows // M)]
+        of_q = [tile_q.left(rows.first, i * M, 2 * depth, slot) for i in range(plan.warp_rows // M)]
         for j in range(plan.block_n // (2 * N)):
             for column, of_k in enumerate(tile_k.right(j * 2 * N, 2 * depth), 2 * j):
                 for i, fragment in enumerate(of_q):
@@ -374,15 +380,17 @@ def flash(
     block_m: int = 128,
     block_n: int = 128,
     warps: int = 4,
+    fast_math: bool = False,
 ) -> Launch:
     """FlashAttention forward in bfloat16: `b` sequences of `n` positions, `h` heads of `d`.
 
-    `block_m` queries a block, `block_n` keys at a time, `warps` warps that share the queries. Outputs are `o`
+    `block_m` queries a block, `block_n` keys at a time, `warps` warps that share the queries. `fast_math`: exponentials
+    as with -use_fast_math, with which the authors build their package, and PyTorch does not. Outputs are `o`
     [b, h, n, d] and `logs` [b, h, n], the logarithms of each row's sum of exponentials, which the backward pass needs.
     """
     require_positive(b=b, h=h, n=n, block_m=block_m, block_n=block_n, warps=warps)
     require_choice("d", d, (32, 64, 128))
-    plan = Plan(d, block_m, block_n, warps, causal, n % block_m > 0 or n % block_n > 0)
+    plan = Plan(d, block_m, block_n, warps, causal, n % block_m > 0 or n % block_n > 0, fast_math)
     check_blocks(plan)
     q, keys, values = inputs(b, h, n, d)
 
@@ -399,7 +407,8 @@ def flash(
     )
     return launch.with_(
         name="attention.flash",
-        params={"b": b, "h": h, "n": n, "d": d, "causal": causal, "tile": f"{block_m}x{block_n}", "warps": warps},
+        params={"b": b, "h": h, "n": n, "d": d, "causal": causal, "tile": f"{block_m}x{block_n}", "warps": warps}
+        | ({"fast_math": True} if fast_math else {}),
         expected=right,
         flops=attention_flops(b, h, n, d, causal),
         rtol=2e-2,

@@ -15,6 +15,7 @@ from ml_dtypes import bfloat16
 
 import sim
 from sim.launch import Launch
+from workloads import flash_original
 from workloads.attention_numpy import attention_flops, gradients, inputs
 from workloads.data import blocks_for, require_choice, require_positive
 from workloads.flash import BF16, LOG2_E, PIECE, K, M, N, Rows, Scores, Tile, flash_kernel, leave, put
@@ -34,6 +35,7 @@ class Plan:
     block_n: int  #: keys and values a block
     causal: bool
     edges: bool  #: whether `n` is no multiple of the block and of the tiles of queries
+    fast_math: bool  #: as the forward pass has it
 
     @property
     def threads(self) -> int:
@@ -55,18 +57,19 @@ class Plan:
 
 
 @sim.kernel
-def delta_kernel(k: Any, o: Any, do: Any, delta: Any, dq: Any, rows: Any, *, d: int) -> None:
+def delta_kernel(k: Any, o: Any, do: Any, delta: Any, sums: Any, rows: Any, size: Any, *, d: int) -> None:
     """delta = rowsum(dO * O), and zeros where dQ is to be summed up; a thread a piece of a row."""
     pieces = d // PIECE
     i = k.block_idx.x * ROW_BLOCK + k.thread_idx.x
+    with k.if_(i < size // PIECE):
+        for half in range(PIECE // 4):
+            sums.store(i * PIECE + 4 * half, (0.0,) * 4)
     with k.if_(i < rows * pieces):
         total = k.var(0.0)
         words = [x.view(np.uint32).load(i * (PIECE // 2), width=PIECE // 2) for x in (o, do)]
         for pair in zip(*words, strict=True):
             for a, b in zip(*(k.unpack(word, bfloat16) for word in pair), strict=True):
                 total += a.astype(np.float32) * b.astype(np.float32)
-        for half in range(PIECE // 4):
-            dq.store(i * PIECE + 4 * half, (0.0,) * 4)
         distance = pieces // 2
         while distance:
             total += k.shfl_xor(total, distance)
@@ -76,18 +79,25 @@ def delta_kernel(k: Any, o: Any, do: Any, delta: Any, dq: Any, rows: Any, *, d: 
 
 
 @sim.kernel
-def convert_kernel(k: Any, sums: Any, dq: Any, size: Any, scale: Any) -> None:
-    """dQ in bfloat16: the sums times 1 / sqrt(d), eight a thread."""
+def convert_kernel(k: Any, sums: Any, dq: Any, n: Any, size: Any, scale: Any, *, d: int) -> None:
+    """dQ in bfloat16: the sums, which lie as `add_queries` has them, times 1 / sqrt(d); a thread a piece of a row."""
+    pieces, side_pieces = d // PIECE, d // 2 // PIECE
     i = k.block_idx.x * ROW_BLOCK + k.thread_idx.x
     with k.if_(i < size // PIECE):
-        x = [v * scale for half in range(PIECE // 4) for v in sums.load(i * PIECE + 4 * half, width=4)]
-        pairs = [k.pack(x[j], x[j + 1], bfloat16) for j in range(0, PIECE, 2)]
-        dq.view(np.uint32).store(i * (PIECE // 2), pairs)
+        (head, row), piece = k.divmod_truncating(i // pieces, n), i % pieces
+        tile, row_of_tile = row // QUERIES, row % QUERIES
+        warp = row_of_tile // M * 2 + piece // side_pieces
+        pair = row_of_tile % M // 8 * side_pieces + piece % side_pieces
+        tiles = (n + (QUERIES - 1)) // QUERIES
+        at = (head * tiles + tile) * (QUERIES * d) + pair * (2 * WARPS * 32) + warp * 32 + row_of_tile % 8 * 4
+        of_sides = [sums.load(at + side * (WARPS * 32), width=4) for side in (0, 1)]
+        words = [k.pack(x * scale, y * scale, bfloat16) for x, y in zip(*of_sides, strict=True)]
+        dq.view(np.uint32).store(i * (PIECE // 2), words)
 
 
 @sim.kernel
 def gradients_kernel(
-    k: Any, q: Any, keys: Any, values: Any, do: Any, logs: Any, delta: Any, dq: Any, dk: Any, dv: Any, n: Any,
+    k: Any, q: Any, keys: Any, values: Any, do: Any, logs: Any, delta: Any, sums_q: Any, dk: Any, dv: Any, n: Any,
     *, plan: Plan,
 ) -> None:  # fmt: skip
     """dK and dV of a tile of keys and values, and its part of dQ."""
@@ -99,7 +109,8 @@ def gradients_kernel(
     tile_q = Tile(k, shared, (QUERIES, plan.d), tile_s.end, plan.threads, thread)
     tile_o = Tile(k, shared, (QUERIES, plan.d), tile_q.end, plan.threads, thread)
     rows = Rows(k, plan, thread >> 5, thread & 31)
-    head = (k.block_idx.z * k.grid_dim.y + k.block_idx.y) * n
+    number = k.block_idx.z * k.grid_dim.y + k.block_idx.y
+    head = number * n
     key0 = k.block_idx.x * plan.block_n
     tiles = (n + (QUERIES - 1)) // QUERIES
     first = key0 // QUERIES if plan.causal else 0
@@ -133,7 +144,7 @@ def gradients_kernel(
         put(k, rows, tile_s, changes)
         accumulate(k, plan, changes, tile_q, at, sums_k)
         k.syncthreads()
-        add_queries(k, plan, tile_s, tile_k, dq, (head + t * QUERIES) * plan.d, n - t * QUERIES)
+        add_queries(k, plan, tile_s, tile_k, sums_q, (number * tiles + t) * (QUERIES * plan.d))
         slot.set(1 - slot)
     k.async_wait(0)
     k.syncthreads()
@@ -168,7 +179,7 @@ def weigh(k: Any, plan: Plan, rows: Rows, scores: Scores, shapes: Any, slot: Any
         logs = [x * LOG2_E for x in shapes.load(slot, 0, rows.column + j * N, width=2)]
         for (i, half), number in zip(rows.parts, rows.numbers, strict=True):
             for side in (0, 1):
-                weight = k.exp2(scores[i][j][2 * half + side] * scale - logs[side])
+                weight = k.exp2(scores[i][j][2 * half + side] * scale - logs[side], fast=plan.fast_math)
                 if plan.causal:
                     weight = k.select(key0 + number <= query0 + rows.column + (j * N + side), weight, 0.0)
                 scores[i][j][2 * half + side] = weight
@@ -197,9 +208,12 @@ def accumulate(k: Any, plan: Plan, left: Scores, right: Tile, slot: Any, sums: S
                     set_all(of_row[column], k.mma(fragment, of_right, tuple(of_row[column]), dtype=bfloat16))
 
 
-def add_queries(k: Any, plan: Plan, tile_s: Tile, tile_k: Tile, dq: Any, first: Any, left: Any) -> None:
-    """Add dS K to dQ: the warps share the tile, two side by side, each 16 rows and half of the columns."""
-    lane, warp = k.thread_idx.x & 31, k.thread_idx.x >> 5
+def add_queries(k: Any, plan: Plan, tile_s: Tile, tile_k: Tile, sums_q: Any, first: Any) -> None:
+    """Add dS K to dQ: the warps share the tile, two side by side, each 16 rows and half of the columns.
+
+    The tile's sums lie from `first` on as threads have them, number by number, so that a warp adds to whole lines.
+    """
+    warp = k.thread_idx.x >> 5
     row0, columns = (warp >> 1) * M, plan.d // 2
     piece0 = (warp & 1) * (columns // PIECE)
     sums = [[0.0] * 4 for _ in range(columns // N)]
@@ -208,23 +222,28 @@ def add_queries(k: Any, plan: Plan, tile_s: Tile, tile_k: Tile, dq: Any, first: 
         for j in range(columns // (2 * N)):
             for column, of_k in enumerate(tile_k.right_transposed(depth * K, piece0 + 2 * j), 2 * j):
                 sums[column] = list(k.mma(fragment, of_k, tuple(sums[column]), dtype=bfloat16))
-    for half in (0, 1):
-        row = row0 + half * 8 + (lane >> 2)
-        with k.if_(row < left):
-            for j, four in enumerate(sums):
-                for side in (0, 1):
-                    at = first + row * plan.d + piece0 * PIECE + (lane & 3) * 2 + (j * N + side)
-                    k.atomic_add(dq, at, four[2 * half + side])
+    mine = [four[2 * half + side] for half in (0, 1) for four in sums for side in (0, 1)]
+    for number, x in enumerate(mine):
+        k.atomic_add(sums_q, first + (number * (WARPS * 32) + k.thread_idx.x), x)
 
 
 def flash_training(
-    b: int, h: int, n: int, d: int = 64, causal: bool = False, block_n: int = 128, device: sim.Device | None = None
+    b: int,
+    h: int,
+    n: int,
+    d: int = 64,
+    causal: bool = False,
+    block_n: int = 128,
+    fast_math: bool = False,
+    original: bool = False,
+    device: sim.Device | None = None,
 ) -> list[Launch]:
     """The launches of FlashAttention forward and backward in bfloat16, in order: forward, delta, gradients, convert.
 
-    `block_n` keys and values a block of the backward pass. With a `device` the launches are to run on it, one after
-    the other: each then takes what the ones before left. Without one, each is a launch of its own, whose input is
-    zeros unless it is Q, K, V or the output's gradient.
+    `block_n` keys and values a block of the backward pass, `fast_math` as in `flash`. `original`: the forward pass is
+    `flash_original`; the backward pass has had the original order of loops ever since. With a `device` the launches are
+    to run on it, one after the other: each then takes what the ones before left. Without one, each is a launch of its
+    own, whose input is zeros unless it is Q, K, V or the output's gradient.
     """
     require_positive(b=b, h=h, n=n)
     require_choice("d", d, (32, 64))
@@ -234,7 +253,8 @@ def flash_training(
     size, rows = b * h * n * d, b * h * n
     q, keys, values, do = (place(x) for x in arrays)
     o, dq, dk, dv = (place(sim.zeros(size, BF16)) for _ in range(4))
-    logs, delta, sums = (place(sim.zeros(count)) for count in (rows, rows, size))
+    padded = b * h * blocks_for(n, QUERIES) * QUERIES * d
+    logs, delta, sums = (place(sim.zeros(count)) for count in (rows, rows, padded))
 
     def right() -> dict[str, np.ndarray]:
         found = gradients(*(x.reshape(b * h, n, d) for x in arrays), causal)
@@ -244,24 +264,33 @@ def flash_training(
         found = gradients(*(x.reshape(b * h, n, d) for x in arrays), causal)
         return {name: x.astype(bfloat16).ravel() for name, x in zip(("dk", "dv"), found[1:], strict=True)}
 
-    forward = Forward(d, 128, 128, 4, causal, n % 128 > 0)
-    plan = Plan(d, block_n, causal, n % block_n > 0)
-    pieces = blocks_for(size // PIECE, ROW_BLOCK)
     flops = attention_flops(b, h, n, d, causal)
+    if original and causal:
+        raise ValueError("original=True: the first paper's order has no code for causal=True")
+    arrays_of_forward = (q, keys, values, o, logs)
+    if original:
+        blocks = flash_original.make_plan(n, d, fast_math=fast_math)
+        forward = flash_original.make_launch(blocks, (b, h, n), arrays_of_forward, place)
+    else:
+        blocks = Forward(d, 128, 128, 4, causal, n % 128 > 0, fast_math)
+        forward = flash_kernel.launch(
+            (blocks_for(n, 128), h, b), blocks.threads, (*arrays_of_forward, n), {"plan": blocks}, blocks.shared_bytes
+        ).with_(name="attention.flash", flops=flops)
+    plan = Plan(d, block_n, causal, n % block_n > 0, fast_math)
+    pieces = blocks_for(size // PIECE, ROW_BLOCK)
     launches = [
-        flash_kernel.launch(
-            (blocks_for(n, 128), h, b), forward.threads, (q, keys, values, o, logs, n), {"plan": forward},
-            forward.shared_bytes, name="attention.flash", flops=flops,
-        ),
+        forward,
         delta_kernel.launch(
-            pieces, ROW_BLOCK, (o, do, delta, sums, rows), {"d": d}, name="attention.flash delta", flops=2.0 * size
+            blocks_for(padded // PIECE, ROW_BLOCK), ROW_BLOCK, (o, do, delta, sums, rows, padded), {"d": d},
+            name="attention.flash delta", flops=2.0 * size,
         ),
         gradients_kernel.launch(
             (blocks_for(n, block_n), h, b), plan.threads, (q, keys, values, do, logs, delta, sums, dk, dv, n),
             {"plan": plan}, plan.shared_bytes, name="attention.flash gradients", flops=2.5 * flops,
         ),
         convert_kernel.launch(
-            pieces, ROW_BLOCK, (sums, dq, size, 1 / math.sqrt(d)), name="attention.flash convert", flops=float(size)
+            pieces, ROW_BLOCK, (sums, dq, n, size, 1 / math.sqrt(d)), {"d": d},
+            name="attention.flash convert", flops=float(size),
         ),
     ]  # fmt: skip
     launches = [x.with_(params={"b": b, "h": h, "n": n, "d": d, "causal": causal}) for x in launches]

@@ -369,16 +369,17 @@ def flash_hopper(
     block_n: int = 128,
     stages: int = 3,
     overlap: bool = False,
+    fast_math: bool = False,
     blocks: int = LAUNCH_SMS,
 ) -> Launch:
     """FlashAttention forward in bfloat16, by TMA and wgmma: `b` sequences of `n` positions, `h` heads of `d`.
 
     `block_m` queries a block at a time, half of them a warpgroup, `block_n` keys at a time, `stages` tiles of keys and
     of values in shared memory, at most `blocks` blocks that stay. `overlap`: a warpgroup exponentiates scores while its
-    own product with the values before runs, not only while the other's products do. Outputs as those of `flash`.
+    own product with the values before runs, not only while the other's do. `fast_math` and outputs as those of `flash`.
     """
     require_positive(b=b, h=h, n=n, blocks=blocks)
-    plan = make_plan(n, d, causal, block_m, block_n, stages, overlap)
+    plan = make_plan(n, d, causal, block_m, block_n, stages, overlap, fast_math)
     heads = b * h
     q, keys, values = (x.reshape(heads, n, d) for x in inputs(b, h, n, d))
     o = sim.zeros((heads, n, d), BF16)
@@ -404,7 +405,7 @@ def flash_hopper(
         params={
             "b": b, "h": h, "n": n, "d": d, "causal": causal, "tile": f"{block_m}x{block_n}", "stages": stages,
             "overlap": overlap, "blocks": blocks,
-        },
+        } | ({"fast_math": True} if fast_math else {}),
         expected=right,
         flops=attention_flops(b, h, n, d, causal),
         rtol=2e-2,
@@ -412,12 +413,15 @@ def flash_hopper(
     )  # fmt: skip
 
 
-def make_plan(n: int, d: int, causal: bool, block_m: int, block_n: int, stages: int, overlap: bool) -> HopperPlan:
+def make_plan(
+    n: int, d: int, causal: bool, block_m: int, block_n: int, stages: int, overlap: bool, fast_math: bool
+) -> HopperPlan:
     """The plan. Raises `ValueError` for what the kernel has no code for."""
     require_choice("d", d, (64, 128))
     require_choice("block_m", block_m, (128, 256))
     require_choice("block_n", block_n, (64, 128))
-    plan = HopperPlan(d, block_m, block_n, WARPS, causal, n % block_m > 0 or n % block_n > 0, stages, overlap)
+    edges = n % block_m > 0 or n % block_n > 0
+    plan = HopperPlan(d, block_m, block_n, WARPS, causal, edges, fast_math, stages, overlap)
     if not 2 <= stages <= 8:
         raise ValueError(f"stages={stages}: must be from 2 to 8")
     if plan.shared_bytes > MOST_SHARED_BYTES:

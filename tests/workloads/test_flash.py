@@ -42,6 +42,13 @@ def test_the_librarys_blocks(checked: Checked) -> None:
     assert "LDL" not in launch.program.listing()
 
 
+def test_fast_exponentials_are_right_and_spare_instructions(checked: Checked) -> None:
+    """Three a weight: a comparison, and a multiplication before and after. And scaling and subtracting are one."""
+    plain, fast = (checked(flash(1, 1, 128, fast_math=fast)) for fast in (False, True))
+    spared = plain["smsp__inst_executed.sum"] - fast["smsp__inst_executed.sum"]
+    assert spared == pytest.approx((3 + 1) * 128 * 128 / 32, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
