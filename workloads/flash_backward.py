@@ -268,14 +268,15 @@ def flash_training(
     if original and causal:
         raise ValueError("original=True: the first paper's order has no code for causal=True")
     arrays_of_forward = (q, keys, values, o, logs)
+    forward: Launch
     if original:
-        blocks = flash_original.make_plan(n, d, fast_math=fast_math)
-        forward = flash_original.make_launch(blocks, (b, h, n), arrays_of_forward, place)
+        of_original = flash_original.make_plan(n, d, fast_math=fast_math)
+        forward = of_original.launch((b, h, n), arrays_of_forward, place)
     else:
-        blocks = Forward(d, 128, 128, 4, causal, n % 128 > 0, fast_math)
-        forward = flash_kernel.launch(
-            (blocks_for(n, 128), h, b), blocks.threads, (*arrays_of_forward, n), {"plan": blocks}, blocks.shared_bytes
-        ).with_(name="attention.flash", flops=flops)
+        of_forward = Forward(d, 128, 128, 4, causal, n % 128 > 0, fast_math)
+        grid, args = (blocks_for(n, 128), h, b), (*arrays_of_forward, n)
+        launch = flash_kernel.launch(grid, of_forward.threads, args, {"plan": of_forward}, of_forward.shared_bytes)
+        forward = launch.with_(name="attention.flash", flops=flops)
     plan = Plan(d, block_n, causal, n % block_n > 0, fast_math)
     pieces = blocks_for(size // PIECE, ROW_BLOCK)
     launches = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,24 +156,28 @@ def original_kernel(
     k.async_wait(0)
 
 
+@dataclass(frozen=True)
+class OriginalPlan(Plan):
+    """What the kernel knows at compile time, and the launch."""
+
+    def launch(self, sizes: tuple[int, int, int], arrays: tuple[Any, ...], place: Any) -> Launch:
+        """For `sizes` (b, h, n) on Q, K, V, O and the logarithms; `place` makes arguments of further arrays."""
+        b, h, n = sizes
+        rows = b * h * n
+        partial = (place(sim.zeros(rows * self.d)), place(sim.zeros(rows)), place(sim.zeros(rows)))
+        shared = (2 * self.block_m + 2 * self.block_n) * self.d * BF16.itemsize
+        launch = original_kernel.launch((h, b), self.threads, (*arrays, *partial, n), {"plan": self}, shared)
+        return launch.with_(name="attention.flash_original", flops=attention_flops(b, h, n, self.d, False))
+
+
 def make_plan(
     n: int, d: int, block_m: int = BLOCK_M, block_n: int = BLOCK_N, warps: int = WARPS, fast_math: bool = False
-) -> Plan:
+) -> OriginalPlan:
     """The plan. Raises `ValueError` for what the kernel has no code for."""
     require_choice("d", d, (32, 64, 128))
-    plan = Plan(d, block_m, block_n, warps, False, n % block_m > 0 or n % block_n > 0, fast_math)
+    plan = OriginalPlan(d, block_m, block_n, warps, False, n % block_m > 0 or n % block_n > 0, fast_math)
     check_blocks(plan)
     return plan
-
-
-def make_launch(plan: Plan, sizes: tuple[int, int, int], arrays: tuple[Any, ...], place: Any) -> Launch:
-    """The launch for `sizes` (b, h, n) on Q, K, V, O and the logarithms; `place` makes arguments of further arrays."""
-    b, h, n = sizes
-    rows = b * h * n
-    partial = (place(sim.zeros(rows * plan.d)), place(sim.zeros(rows)), place(sim.zeros(rows)))
-    shared = (2 * plan.block_m + 2 * plan.block_n) * plan.d * BF16.itemsize
-    launch = original_kernel.launch((h, b), plan.threads, (*arrays, *partial, n), {"plan": plan}, shared)
-    return launch.with_(name="attention.flash_original", flops=attention_flops(b, h, n, plan.d, False))
 
 
 @workload
@@ -200,7 +205,7 @@ def flash_original(
         return {"o": o.astype(bfloat16).ravel(), "logs": logs.ravel()}
 
     arrays = (q, keys, values, sim.zeros(b * h * n * d, BF16), sim.zeros(b * h * n))
-    return make_launch(plan, (b, h, n), arrays, lambda x: x).with_(
+    return plan.launch((b, h, n), arrays, lambda x: x).with_(
         params={"b": b, "h": h, "n": n, "d": d, "tile": f"{block_m}x{block_n}", "warps": warps}
         | ({"fast_math": True} if fast_math else {}),
         expected=right,
