@@ -48,7 +48,9 @@ CLOCK_STEPS_KEPT = 8  #: time steps over which the tensor cores' use is averaged
 WGMMA_COLUMNS_FLOP = 64 * 8 * 16 * 2  #: of eight columns of wgmma m64nNk16
 EVERYWHERE = ((-GLOBAL_BASE, 1 << 62),)  #: allocations for a trace, whose addresses may lie anywhere
 
-SHORT = (TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.SHUFFLE, TimingClass.LDC)
+SHORT = (
+    TimingClass.XU, TimingClass.CONVERT, TimingClass.S2R, TimingClass.TID, TimingClass.SHUFFLE, TimingClass.LDC,
+)  # fmt: skip
 
 
 def step_cycles(profile: Profile, clusters: bool = False) -> int:
@@ -154,12 +156,12 @@ def fill_turns(profile: Profile, blocks: int, slots: int) -> npt.NDArray[np.int6
     return turns
 
 
-def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int]:
-    """(sets, ways) of the L1 that a shared-memory carve-out leaves."""
-    size = profile.core.unified_l1_kib * 1024 - max(carveout_bytes, profile.l1.reserved_kib * 1024)
-    lines = max(size // profile.l1.line_bytes, 1)
-    ways = min(profile.l1.associativity, lines)
-    return max(lines // ways, 1), ways
+def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int, int]:
+    """(sets, ways, lines) of the L1: tags for the whole unified array, lines of data that a carve-out leaves."""
+    array, line = profile.core.unified_l1_kib * 1024, profile.l1.line_bytes
+    ways = min(profile.l1.associativity, array // line)
+    lines = (array - carveout_bytes - profile.l1.reserved_kib * 1024) // line
+    return array // line // ways, ways, max(lines, 1)
 
 
 def configuration(
@@ -173,7 +175,7 @@ def configuration(
     """
     p, program = profile, launch.program
     stage = round(p.lsu.address_interval_cycles)
-    sets, ways = l1_geometry(profile, occupancy.shared_carveout_bytes)
+    sets, ways, lines = l1_geometry(profile, occupancy.shared_carveout_bytes)
     line = p.icache.line_bytes
     values: dict[int, int] = {
         layout.C_SUBCORES: p.core.subcores,
@@ -211,6 +213,8 @@ def configuration(
         layout.C_EXIT: max(p.core.exit_cycles, 1),
         layout.C_L1_SETS: sets,
         layout.C_L1_WAYS: ways,
+        layout.C_L1_LINES: lines,
+        layout.C_L1_APART: p.core.unified_l1_kib * 1024 // 2 // p.l1.line_bytes,
         layout.C_CODE_L0_LINES: max(p.icache.l0_bytes // line, 1),
         layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
         layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
@@ -289,9 +293,9 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     entries = int(cfg[layout.C_ENTRIES])
     st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
     st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
-    lines = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
-    st.l1_tag[:, :lines] = -1
-    st.l1_fill[:, :lines] = layout.NEVER
+    tags = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
+    st.l1_tag[:, :tags] = -1
+    st.l1_fill[:, :tags] = layout.NEVER
     st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
     st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
     st.ctx[:] = contexts(1, {i.op for i in program.instructions})

@@ -240,6 +240,7 @@ class TimingClass(IntEnum):
     DMMA = 20
     CONTROL = 21  # NOP, BSSY, EXIT, DEPBAR and other front-end work
     MOV = 22
+    TID = 23  # S2R of a thread's number
 
 
 class Pipe(IntEnum):
@@ -445,3 +446,7 @@ class SpecialRegister(IntEnum):
     NCTAID_Y = 23
     NCTAID_Z = 24
     VIRTID = 25  # warp in its block << 8
+
+
+#: special registers that are read through the memory pipeline
+THREAD_NUMBERS = frozenset((SpecialRegister.TID_X, SpecialRegister.TID_Y, SpecialRegister.TID_Z))

@@ -20,7 +20,7 @@ class Check(NamedTuple):
 
 
 def _carveouts_fit(p: Sections) -> bool:
-    return max(*p.occupancy.shared_carveouts_kib, p.l1.reserved_kib) < p.core.unified_l1_kib
+    return max(p.occupancy.shared_carveouts_kib) + p.l1.reserved_kib < p.core.unified_l1_kib
 
 
 def _value(p: Sections, key: str) -> int:
@@ -39,9 +39,8 @@ def _at_most(key: str, most: int) -> Check:
 
 
 def _l1_lines(p: Sections) -> int:
-    """Lines of L1 with the smallest carve-out."""
-    taken = max(min(p.occupancy.shared_carveouts_kib), p.l1.reserved_kib)
-    return (p.core.unified_l1_kib - taken) * 1024 // p.l1.line_bytes
+    """Lines of the unified array, each of which L1 has a tag for."""
+    return p.core.unified_l1_kib * 1024 // p.l1.line_bytes
 
 
 CHECKS = (
@@ -132,7 +131,7 @@ CHECKS = (
         "occupancy.shared_carveouts_kib",
         _carveouts_fit,
         lambda p: (
-            f"carve-out {max(p.occupancy.shared_carveouts_kib)} KiB, or l1.reserved_kib {p.l1.reserved_kib}, "
+            f"carve-out {max(p.occupancy.shared_carveouts_kib)} KiB, with l1.reserved_kib {p.l1.reserved_kib}, "
             f"leaves no L1 in the unified array of {p.core.unified_l1_kib} KiB (core.unified_l1_kib)"
         ),
     ),

@@ -131,6 +131,7 @@ class Timing:
     branch: OpTiming  #: BRA, BSYNC, CALL, RET, EXIT
     barrier: OpTiming  #: BAR
     s2r: OpTiming  #: S2R, CS2R.32
+    tid: OpTiming  #: S2R of a thread's number in its block
     shuffle: OpTiming  #: SHFL, MOVM
     vote: OpTiming  #: VOTE, MATCH, REDUX, R2UR, ELECT
     ldc: OpTiming  #: LDC
@@ -185,8 +186,8 @@ class L1:
 
     line_bytes: Bytes  #: of a tag
     sector_bytes: Bytes  #: what a miss asks L2 for at least
-    associativity: Count  #: lines of a set
-    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  #: of the unified array, never holds lines, whatever the carve-out
+    associativity: Count  #: tags of a set; there is one for each line of the unified array
+    reserved_kib: Annotated[int, Ge(0), Unit("KiB")]  #: of the unified array, never holds lines, beside the carve-out
     miss_sectors: Count  #: sectors on their way from L2 at most; not used yet
 
 

@@ -89,18 +89,7 @@ def test_sampled_is_near_full(name, request):
     assert result.cycles == pytest.approx(full.cycles, rel=CYCLES)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.xfail(reason="blocks of a full launch share lines that a model's few SMs ask for anew")
-            if name == "naive"
-            else (),
-        )
-        for name in KERNELS
-    ],
-)
+@pytest.mark.parametrize("name", KERNELS)
 def test_sampled_asks_l2_as_full_does(name):
     full, _ = run(KERNELS[name](), gpu=GPU, flush=True, detail="full")
     result = sampled(KERNELS[name]())[1].result

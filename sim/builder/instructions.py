@@ -12,6 +12,7 @@ from sim.isa import (
     FLAG_UNIFORM,
     SMOD_NEG_B,
     SMOD_NOT_B,
+    THREAD_NUMBERS,
     BoolOp,
     Compare,
     Op,
@@ -67,7 +68,8 @@ def special_register(dst: Lane, register: SpecialRegister) -> Machine:
     """S2R, or S2UR to a uniform register."""
     uniform = dst.reg.kind == "U"
     flags = FLAG_UNIFORM if uniform else 0
-    return Machine(Op.S2R, TimingClass.S2R, "S2UR" if uniform else "S2R", dst, 1, x=register, flags=flags)
+    cls = TimingClass.TID if register in THREAD_NUMBERS else TimingClass.S2R
+    return Machine(Op.S2R, cls, "S2UR" if uniform else "S2R", dst, 1, x=register, flags=flags)
 
 
 def load_constant(dst: Lane, offset: int, width: int, storage: Any = None) -> Machine:

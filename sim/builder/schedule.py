@@ -28,8 +28,8 @@ PRIORITY_STEP = 64  #: cycles of the path to the end that count as equal
 PREDICATE_BUDGET = 6  #: of seven
 _T = TimingClass
 _LATENCY = {
-    _T.SETP: 13, _T.XU: 20, _T.CONVERT: 18, _T.FP64: 16, _T.S2R: 25, _T.LDC: 30, _T.SHUFFLE: 24, _T.VOTE: 12,
-    _T.UNIFORM: 10, _T.IMAD_WIDE: 5, _T.HMMA_16816: 33, _T.HMMA_1688: 20, _T.FP16: 5,
+    _T.SETP: 13, _T.XU: 20, _T.CONVERT: 18, _T.FP64: 16, _T.S2R: 25, _T.TID: 25, _T.LDC: 30, _T.SHUFFLE: 24,
+    _T.VOTE: 12, _T.UNIFORM: 10, _T.IMAD_WIDE: 5, _T.HMMA_16816: 33, _T.HMMA_1688: 20, _T.FP16: 5,
 }  # fmt: skip
 #: Rough cycles from issue to result, for ordering only; profiles hold the real ones.
 _GLOBAL_LATENCY, _SHARED_LATENCY = 400, 28

@@ -128,6 +128,13 @@ def narrow_words_by_line(addr, mask, width, lines, words, lane_counts):
 
 
 @jit
+def banks_used(addr, mask):
+    """Bit 0: some lane's word is in banks 0 to 15; bit 1: in banks 16 to 31."""
+    upper = mask_of((load(addr, 0) & i64(64)) != i64(0)) & mask
+    return int(upper != mask) + 2 * int(upper != 0)
+
+
+@jit
 def bank_passes(addr, mask, width, work):
     """(passes, ideal): passes that 32 four-byte banks need, and that as many distinct words need at least.
 

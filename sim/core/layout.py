@@ -36,6 +36,7 @@ READY_COLUMNS = 352  #: 255 registers, 63 uniform registers, 16 predicates twice
 MAX_SPLITS = 33  #: diverged parts of one warp: at most 32 besides the running one
 FOREIGN_SLOTS = 8  #: further slots of convergence barriers, for parts that join one whose slot others hold
 WGMMA_ROWS = 64  #: rows of terms of A: two for each of up to 32 k
+PORT_WORDS = 128  #: of a port's calendar, 32 cycles each: further ahead than an answer of DRAM mostly comes
 MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
 
 # --- per warp: ws[warps, W_COLUMNS]
@@ -122,6 +123,8 @@ SC_COLUMNS = 41
     SV_FREE_NODE,
     SV_AGE,  # blocks ever started
     SV_LRU,  # L1 use counter
+    SV_L1_LINES,  # lines of data that have been given out
+    SV_L1_TURN,  # set that gives up a line next
     SV_STRONG,  # strong accesses kept
     SV_STRONG_DONE,
     SV_TRACE,  # records made in this step
@@ -144,8 +147,8 @@ SC_COLUMNS = 41
     SV_JOBS_DONE,
     SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
     SV_FENCE_FREE,  # cycle from which another fence of the GPU's scope may begin
-) = range(31)
-SV_COLUMNS = 31
+) = range(33)
+SV_COLUMNS = 33
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -284,6 +287,8 @@ ER_COLUMNS = 8
     C_STORE_READ,
     C_L1_SETS,
     C_L1_WAYS,
+    C_L1_LINES,  # that the carve-out leaves; there are tags for the whole array
+    C_L1_APART,  # lines that lie in the half of the array without shared memory; they are filled first
     C_CODE_L0_LINES,
     C_CODE_L1_LINES,
     C_CODE_L0_MISS,
@@ -350,8 +355,8 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(87)
-C_COLUMNS = 87
+) = range(89)
+C_COLUMNS = 89
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -458,9 +463,11 @@ SM_RECORD = np.dtype(
         ("en", np.int64, (MAX_ENTRIES, E_COLUMNS)),
         ("nodes", np.int64, (MAX_NODES, 2)),  # waiter nodes: entry, next
         ("rq", np.int64, (RING, R_COLUMNS)),
-        ("l1_tag", np.int64, (MAX_L1_LINES,)),  # line held, -1 none
+        ("l1_tag", np.int64, (MAX_L1_LINES,)),  # line of memory, -1 none
         ("l1_used", np.int64, (MAX_L1_LINES,)),  # SV_LRU at its latest use
+        ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of the line of data that the tag has
         ("l1_fill", np.int64, (MAX_L1_LINES, 4)),  # when a sector is there; NEVER: absent; < 0: packet -1-k is out
+        ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`
         ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
         ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
         ("constant", np.int64, (MAX_CONSTANT_LINES,)),  # when a line is there (0: absent)

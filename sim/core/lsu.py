@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from sim._jit import inner
 from sim.core.access import lowest_lane
+from sim.core.array_ports import WRITE, take_ports_for
 from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
     C_HAS_CONTROL,
+    C_L1_LINES,
     C_L1_MISS,
     C_L1_SETS,
     C_L1_WAYS,
@@ -57,6 +59,8 @@ from sim.core.layout import (
     SV_FREE_ENTRY,
     SV_FREE_NODE,
     SV_GROUP,
+    SV_L1_LINES,
+    SV_L1_TURN,
     SV_LRU,
     SV_LSU_FREE,
     SV_NODES,
@@ -78,6 +82,7 @@ LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 LOAD_TRACK, COPY_TRACK = int(Track.LOAD), int(Track.COPY)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
 LANES = WARP_SIZE  #: of a row
+SET_STRIDE, SET_SKEW = 311, 17  #: sets from a line to the next, and more where the sets have all had one; primes
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
@@ -102,8 +107,22 @@ def shared_stage(a, m, sub, arrive, duration):
 
 
 @inner(inline="always")
+def stay_in_stage(a, duration):
+    """The access that took the shared stage last stays there for `duration` ticks more."""
+    a.sv[SV_LSU_FREE] += duration
+    a.sm[L1_DATA] += duration
+
+
+@inner(inline="always")
+def l1_set(s, line):
+    """First tag of the set of a line. Lines in a row go to sets all over the array, each `sets` of them to all."""
+    sets = s.cfg[C_L1_SETS]
+    return (line % sets + SET_SKEW * (line // sets)) * SET_STRIDE % sets * s.cfg[C_L1_WAYS]
+
+
+@inner(inline="always")
 def l1_find(a, first, ways, line):
-    """Index of the L1 line that holds `line`, of the set that begins at `first`, or -1."""
+    """Index of the tag that holds `line`, of the set that begins at `first`, or -1."""
     if ways == LANES:
         at = mask_of(load(a.l1_tag, first // LANES) == i64(line))
         return first + lowest_lane(at) if at else -1
@@ -114,20 +133,52 @@ def l1_find(a, first, ways, line):
 
 
 @inner(inline="always")
-def l1_claim(a, first, ways, line):
-    """Index of the line that makes room for `line`: the least recently used of its set, emptied."""
-    oldest = first
+def l1_oldest(a, first, ways):
+    """The tag of a set that was used longest ago; an empty one, if there is one."""
     if ways == LANES:
         used = load(a.l1_used, first // LANES)
-        oldest += lowest_lane(mask_of(used == i64(least(used))))
-    else:
-        for k in range(first, first + ways):
-            if a.l1_used[k] < a.l1_used[oldest]:
-                oldest = k
-    a.l1_tag[oldest] = line
-    for sector in range(4):
-        a.l1_fill[oldest, sector] = NEVER
+        return first + lowest_lane(mask_of(used == i64(least(used))))
+    oldest = first
+    for k in range(first + 1, first + ways):
+        if a.l1_used[k] < a.l1_used[oldest]:
+            oldest = k
     return oldest
+
+
+@inner
+def l1_give_up(a, s):
+    """The line of data that the set in turn gives up: that of its least recently used tag, which is then empty."""
+    ways = s.cfg[C_L1_WAYS]
+    at = -1
+    while at < 0:
+        first = a.sv[SV_L1_TURN] * ways
+        a.sv[SV_L1_TURN] = (a.sv[SV_L1_TURN] + 1) % s.cfg[C_L1_SETS]
+        for k in range(first, first + ways):
+            if a.l1_tag[k] >= 0 and (at < 0 or a.l1_used[k] < a.l1_used[at]):
+                at = k
+    a.l1_tag[at] = -1
+    a.l1_used[at] = 0
+    return a.l1_data[at]
+
+
+@inner
+def l1_claim(a, s, first, line):
+    """Index of the tag that `line` gets in the set that begins at `first`, with a line of data that is empty.
+
+    An empty tag gets a line of data that is free, or that of the set whose turn it is; where the set has no empty tag,
+    `line` takes the place of its least recently used one.
+    """
+    at = l1_oldest(a, first, s.cfg[C_L1_WAYS])
+    if a.l1_tag[at] < 0:
+        if a.sv[SV_L1_LINES] < s.cfg[C_L1_LINES]:
+            a.l1_data[at] = a.sv[SV_L1_LINES]
+            a.sv[SV_L1_LINES] += 1
+        else:
+            a.l1_data[at] = l1_give_up(a, s)
+    a.l1_tag[at] = line
+    for sector in range(4):
+        a.l1_fill[at, sector] = NEVER
+    return at
 
 
 @inner(inline="always")
@@ -179,20 +230,20 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
     Absent sectors are asked of L2; `entry` waits for the packets.
     """
     cfg = s.cfg
-    sets, ways, tag, sent = cfg[C_L1_SETS], cfg[C_L1_WAYS], cfg[C_TAG], 0
+    ways, tag, sent = cfg[C_L1_WAYS], cfg[C_TAG], 0
     latest = 0
     hits = 0
     if allocate:
         for k in range(n):
-            prefetch(a.l1_tag, lines[k] % sets * ways)
+            prefetch(a.l1_tag, l1_set(s, lines[k]))
     for k in range(n):
         line, missing = lines[k], sectors[k]
         at = -1
         if allocate:
-            first = line % sets * ways
+            first = l1_set(s, line)
             at = l1_find(a, first, ways, line)
             if at < 0:
-                at = l1_claim(a, first, ways, line)
+                at = l1_claim(a, s, first, line)
             else:
                 left = missing
                 while left:
@@ -225,17 +276,17 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
 
 @inner(inline="always")
 def keep_stored(a, s, line, whole):
-    """A store's line takes a place in L1 as a load's does; sectors that it wrote `whole` are there."""
-    ways = s.cfg[C_L1_WAYS]
-    first = line % s.cfg[C_L1_SETS] * ways
-    at = l1_find(a, first, ways, line)
+    """A store's line takes a tag of L1, as a load's does; sectors that it wrote `whole` are there. Returns the tag."""
+    first = l1_set(s, line)
+    at = l1_find(a, first, s.cfg[C_L1_WAYS], line)
     if at < 0:
-        at = l1_claim(a, first, ways, line)
+        at = l1_claim(a, s, first, line)
     for sector in range(4):
         if (whole >> sector) & 1 and a.l1_fill[at, sector] == NEVER:
             a.l1_fill[at, sector] = 0
     a.sv[SV_LRU] += 1
     a.l1_used[at] = a.sv[SV_LRU]
+    return at
 
 
 @inner(inline="always")
@@ -283,9 +334,12 @@ def settle(a, s, m, taken):
         a.sv[SV_BACKLOG] -= half_flits(a.rq[k, R_KIND], a.rq[k, R_SECTORS])
         at = a.rq[k, R_L1]
         if at >= 0:
+            filled = 0
             for sector in range(4):
                 if a.l1_fill[at, sector] == -1 - k:
                     a.l1_fill[at, sector] = done
+                    filled |= 1 << sector
+            take_ports_for(a, s, WRITE, at, filled, done)
         if a.rq[k, R_FIRST] >= 0:
             arrived(a, s, m, a.rq[k, R_FIRST], done)
         node = a.rq[k, R_WAITERS]

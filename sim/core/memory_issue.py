@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.access import atomic_passes, bank_passes, coalesce, group_passes, lanes_outside, lowest_lane
+from sim.core.access import (
+    atomic_passes,
+    bank_passes,
+    banks_used,
+    coalesce,
+    group_passes,
+    lanes_outside,
+    lowest_lane,
+)
+from sim.core.array_ports import BOTH, READ, WRITE, passes_lost, take_port, take_ports_for
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
 from sim.core.exec_memory import (
     copy_async,
@@ -98,7 +107,7 @@ from sim.core.layout import (
     W_PENDING,
     W_SLOT,
 )
-from sim.core.lsu import keep_stored, load_lines, new_entry, shared_stage, through_queue, wait_for
+from sim.core.lsu import keep_stored, load_lines, new_entry, shared_stage, stay_in_stage, through_queue, wait_for
 from sim.core.operands import predicate_mask
 from sim.core.record import note
 from sim.counters import Inst, Stall, Track
@@ -124,6 +133,7 @@ WAVEFRONTS, IDEAL_WAVEFRONTS, BYTES_ASKED = (
 SHARED_SPACE, LOCAL_SPACE, CONSTANT_SPACE = int(Space.SHARED), int(Space.LOCAL), int(Space.CONSTANT)
 GLOBAL_SPACE, GENERIC_SPACE = int(Space.GLOBAL), int(Space.GENERIC)
 OP_LD, OP_ST, OP_ATOM, OP_RED = int(Op.LD), int(Op.ST), int(Op.ATOM), int(Op.RED)
+OP_S2R = int(Op.S2R)
 OP_LDSM, OP_STSM, OP_LDGSTS = int(Op.LDSM), int(Op.STSM), int(Op.LDGSTS)
 OP_LDGDEPBAR, OP_DEPBAR, OP_MEMBAR, OP_CCTL = (
     int(Op.LDGDEPBAR),
@@ -276,9 +286,14 @@ def enter(a, s, m, sub, t, passes, duration):
 
 @inner
 def pass_shared_stage(a, s, m, sub, pc, t):
-    """A shuffle or another instruction that uses the shared stage without memory; returns when its result is there."""
+    """A shuffle or another instruction that uses the shared stage without memory; returns when its result is there.
+
+    A thread's number keeps what comes behind it from reading shared memory for a cycle.
+    """
     left, start = enter(a, s, m, sub, t, 1, s.cfg[C_SHARED_WAVEFRONT])
     cls = s.code[pc, COL_CLASS]
+    if s.code[pc, COL_OP] == OP_S2R:
+        take_port(a, READ, BOTH, start // TICK + 1)
     waited = start // TICK - s.cfg[C_LSU_LATENCY] - t
     return t + waited + s.tc[cls, TC_LATENCY]
 
@@ -355,12 +370,13 @@ def begin_store(a, s, m, w, pc, start, n, width):
     cfg, work = s.cfg, a.scratch
     out = start // TICK
     for k in range(n):
-        keep_stored(a, s, work[LINE_LIST, k], work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k])
+        at = keep_stored(a, s, work[LINE_LIST, k], work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k])
         time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         send(
             a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
             work[ASKED_LIST, k], -1,
         )  # fmt: skip
+        take_ports_for(a, s, READ, at, work[SECTOR_LIST, k], time)
         out = time
     a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], out)
 
@@ -546,17 +562,22 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
             passes = max(passes, width // 4)
     duration = passes * cfg[C_SHARED_WAVEFRONT]
     left, start = enter(a, s, m, sub, t, passes, duration)
+    port = WRITE if op == OP_ST or op == OP_STSM else READ
+    lost = passes_lost(a, port, banks_used(addr, lanes), start // TICK, passes)
+    if lost:
+        stay_in_stage(a, lost * cfg[C_SHARED_WAVEFRONT])
+        duration += lost * cfg[C_SHARED_WAVEFRONT]
     start = max(start, a.sv[SV_BANKS_FREE])
     if a.sv[SV_BANKS_FREE] > t * TICK:  # warpgroup products read the banks, too
         a.sv[SV_BANKS_FREE] = start + duration
-    count_access(a, s, pc, 0, 0, passes, ideal, 0)
+    count_access(a, s, pc, 0, 0, passes + lost, ideal, 0)
     if op == OP_ST or op == OP_STSM:
         read = cfg[C_STORE_READ] + (cfg[C_STORE_64] if width == 8 else (cfg[C_STORE_128] if width == 16 else 0))
         rows_read_at(a, s, m, w, pc, left // TICK + read)
         a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], start // TICK + 1)
     else:
         rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_LOAD_READ])
-        ready = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_SHARED_LATENCY] + 2 * (passes - 1) + extra
+        ready = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_SHARED_LATENCY] + 2 * (passes - 1) + lost + extra
         if op != OP_RED:
             results_known(a, s, m, w, pc, ready, SHORT_SCOREBOARD)
 

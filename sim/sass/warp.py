@@ -7,6 +7,7 @@ from sim.isa import (
     FLAG_UNIFORM,
     LOCAL_WINDOW,
     SHARED_WINDOW,
+    THREAD_NUMBERS,
     AtomicOp,
     Op,
     SpecialRegister,
@@ -63,6 +64,8 @@ def special_register(c: Cursor) -> None:
         c.out.op, c.out.a, c.out.na = Op.MOV, Imm(_WINDOWS[c.word()]), 1
         return
     c.out.x = _special(c)
+    if c.out.x in THREAD_NUMBERS:
+        c.out.cls = TimingClass.TID
 
 
 @opcode("CS2R")

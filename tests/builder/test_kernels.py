@@ -9,7 +9,7 @@ import pytest
 
 import sim
 from sim.builder import ArgSpec, build
-from sim.isa import Op, TimingClass
+from sim.isa import Op, SpecialRegister, TimingClass
 from tests.builder.run import run
 
 
@@ -80,11 +80,13 @@ def test_timing_classes_are_those_of_the_pipes():
     classes = {i.text: i.cls for i in program.instructions}
     want = {
         "IMAD": TimingClass.IMAD, "IMAD.WIDE": TimingClass.IMAD_WIDE, "LDG.E": TimingClass.LOAD_STORE,
-        "FADD": TimingClass.FP32, "S2R": TimingClass.S2R, "ULDC": TimingClass.UNIFORM, "EXIT": TimingClass.BRANCH,
+        "FADD": TimingClass.FP32, "ULDC": TimingClass.UNIFORM, "EXIT": TimingClass.BRANCH,
         "LDC.64": TimingClass.LDC, "ISETP.LT.AND": TimingClass.SETP,
     }  # fmt: skip
     assert {t: classes[t] for t in want if t in classes} == {t: c for t, c in want.items() if t in classes}
     assert "FMUL" in classes and classes["FMUL"] is TimingClass.FP32
+    special = {SpecialRegister(i.x): i.cls for i in program.instructions if i.op is Op.S2R}
+    assert special == {SpecialRegister.TID_X: TimingClass.TID, SpecialRegister.CTAID_X: TimingClass.S2R}
 
 
 @sim.kernel
