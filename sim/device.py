@@ -33,9 +33,9 @@ from sim.core.layout import ISSUE_ORDERS
 from sim.counters import LaunchResult, Sm
 from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_error
 from sim.heap import DeviceArray, Heap, Mark, Outputs
-from sim.isa import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
+from sim.isa import CONSTANT_WINDOW, INSTRUCTION_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
-from sim.memory_system import MemorySystem, ScaleModelMemory
+from sim.memory_system import MemorySystem, ScaleModelMemory, launch_reads
 from sim.occupancy import Occupancy, check_launch, occupancy, with_clusters
 from sim.profile import Profile, load_profile
 from sim.program import Param, Program
@@ -118,6 +118,7 @@ class Device:
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         self._running: tuple[Launch, Mark] | None = None
         self._sampler: Sampler | None = None
+        self._cold = True  # L2 was empty when the launch began
         self._in_core = self._stop_asked = False
         self._failure: Exception | None = None
         self._default = Stream(self)
@@ -389,6 +390,7 @@ class Device:
             variables_at=variables_at,
             blocks=blocks,
         )
+        self._cold = memory.cold
         memory.begin_launch()
         return engine
 
@@ -449,6 +451,9 @@ class Device:
         )
         if self._sampler is not None and self._sampler.model is not None:
             result = self._sampler.complete(result, self.profile)
+        result.mem[:] += launch_reads(
+            self.profile, INSTRUCTION_BYTES * len(result.program.instructions), cold=self._cold
+        )
         result.blocks[:, 1:] -= begin
         result.sm[:, Sm.L1_DATA :] //= layout.TICK
         result.sm[:, Sm.ACTIVE] = active_cycles(result.blocks, len(result.sm))

@@ -35,7 +35,7 @@ from sim.isa import (
     TimingClass,
 )
 from sim.launch import Dim3, Launch
-from sim.memory_system import MemorySystem
+from sim.memory_system import MemorySystem, gpc_of_each_sm
 from sim.occupancy import Occupancy, group_sizes
 from sim.profile import Profile
 from sim.program import Const, Program
@@ -138,14 +138,29 @@ def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
     return lines
 
 
+def spread_over_gpcs(profile: Profile) -> npt.NDArray[np.int64]:
+    """SMs by turns of the GPCs: a TPC of each, one SM of all these and then the other, before the next TPCs.
+
+    The TPCs of the SMs that are filled ahead have turns of their own.
+    """
+    sms, size = np.arange(profile.gpu.sm_count), profile.gpu.sms_per_tpc
+    tpc, gpc = sms // size, gpc_of_each_sm(profile)
+    groups = np.where(sms < profile.launch.ahead_sms, tpc - len(sms), gpc)
+    first = np.array([tpc[groups == group].min() for group in groups])
+    return np.lexsort((sms, sms % size, tpc - first))
+
+
 def fill_turns(profile: Profile, blocks: int, slots: int) -> npt.NDArray[np.int64]:
     """[sm, slot]: the place of each slot in the order in which a launch first fills them.
 
     SM after SM, slot after slot. Of the blocks that go to all SMs alike, the first `launch.ahead_sms` SMs take theirs
-    in turns of their own: one whenever the others have got `launch.ahead_blocks`.
+    in turns of their own: one whenever the others have got `launch.ahead_blocks`. A grid of fewer blocks than SMs is
+    spread over the GPCs.
     """
     sms, ahead, between = profile.gpu.sm_count, profile.launch.ahead_sms, profile.launch.ahead_blocks
     turns = np.arange(sms * slots, dtype=np.int64).reshape(slots, sms).T
+    if blocks < sms:
+        turns[:, 0] = spread_over_gpcs(profile).argsort()
     alike = min(blocks // sms, slots)
     if alike > 1 and ahead < sms:
         others = np.arange((sms - ahead) * alike).reshape(alike, sms - ahead).T

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from sim.core import memory_state as columns
 from sim.core.address_map import homes
-from sim.core.l2_access import bring_in
+from sim.core.dram import settle
+from sim.core.l2_access import bring_in, find_all, hold_dirty
 from sim.core.layout import Requests as Packets
 from sim.core.memory import weave
 from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
@@ -37,6 +38,8 @@ class MemorySystem:
         self.config = memory_config(profile)
         self._configs = {CLOCK_STEPS: self.config}  # by clock, in CLOCK_STEPS of the nominal one
         self.state = memory_state(profile)
+        self.cold = True  #: L2 holds nothing that a kernel could want
+        self.flush()
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """Set when each packet of the step `[t_start, t_end)` is answered; see `sim.core.memory.weave`."""
@@ -66,8 +69,12 @@ class MemorySystem:
         self.config = self._configs[step]
 
     def flush(self) -> None:
-        """Write back and empty the caches, uncounted."""
+        """Write back and empty the caches, uncounted, as a profiler does before a kernel; what it leaves is dirty."""
         flush(self.state)
+        if self.profile.launch_traffic is not None:
+            lines = self.profile.launch_traffic.dirty_bytes // LINE_BYTES
+            hold_dirty(self.state.sets, self.config, min(lines, len(self.state.sets)))
+        self.cold = True
 
     def missed(self, packets: Packets, sm: Int64s, k: Int64s) -> npt.NDArray[np.bool_]:
         """Which of the answered packets `[sm, k]` had to wait for DRAM: those that took longer than L2 alone does."""
@@ -82,11 +89,14 @@ class MemorySystem:
     def begin_launch(self) -> None:
         """Count from zero; caches, queues and clocks stay."""
         self.set_clock(1.0)
+        settle(self.state, self.config, columns.NEVER >> 1)
         reset_counts(self.state)
 
     def end_launch(self) -> None:
         """The kernel has ended: writes in DRAM's queues leave in the pause, dirty lines stay in L2."""
+        settle(self.state, self.config, self.profile.dram.settle_cycles * TICK)
         empty_write_queues(self.state)
+        self.cold = False
 
     def counts(self) -> Int64s:
         """A copy of the counts, by `sim.counters.Mem`."""
@@ -106,49 +116,102 @@ class Region:
     end: int
     cold: float  #: part of the lines that nobody has asked for
     late: float  #: part that is not in L2 yet, the cold ones among them
+    most: int = 1 << 62  #: cold lines that count, of all the launch: an array that stays in L2 is read from DRAM once
+
+
+def launch_reads(profile: Profile, code_bytes: int, *, cold: bool) -> Int64s:
+    """What starting a kernel reads, beside its own loads, by `sim.counters.Mem`: its code, and what the driver keeps.
+
+    Of a `cold` L2 all of it comes from DRAM once. Nothing if the profile does not know.
+    """
+    counts, reads = np.zeros(len(Mem), np.int64), profile.launch_traffic
+    if reads is not None:
+        code = -(-code_bytes // profile.l2.sector_bytes)
+        l2 = reads.l2_read_sectors + reads.code_reads * code
+        dram = reads.dram_read_sectors + code if cold else 0
+        counts[[Mem.L2_READ, Mem.L2_OTHER]] = l2
+        counts[Mem.L2_READ_HIT] = l2 - dram
+        counts[Mem.DRAM_READ] = dram
+        counts[Mem.DRAM_READ_BURSTS] = dram * max(1, profile.l2.sector_bytes // profile.dram.burst_bytes)
+        counts[Mem.DRAM_BYTES_ASKED] = dram * profile.l2.sector_bytes
+    return counts
 
 
 class ScaleModelMemory(MemorySystem):
     """The memory system of a scale model, whose few SMs run a part of a launch's blocks.
 
     Pages get their places in L2 and DRAM as they are first touched, one after another: so the data of a part of the
-    blocks fill sets, channels and rows as evenly as all blocks' would. Of a page that is touched for the first time,
-    those lines are in L2, or on their way, that some other SM of the whole GPU would have asked for.
+    blocks fill sets, channels and rows as evenly as all blocks' would. Of what SMs share, those lines are in L2, or on
+    their way, that some other SM of the whole GPU would have asked for; and they stay, for the others use them as well.
     """
 
     def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
         super().__init__(profile)
         self._places: dict[int, int] = {}  #: of pages, by number
         every = (Region(-1, -1, 1.0, 1.0), *regions)
-        self._firsts, self._ends = np.array([(region.first, region.end) for region in every]).T
+        self._firsts, self._ends, self._most = np.array([(r.first, r.end, r.most) for r in every]).T
         self._cold, self._late = np.array([(region.cold, region.late) for region in every]).T
+        sizes = self._ends - self._firsts
+        self._shift = np.cumsum(sizes) - self._ends  #: from a line's number to its place in `_asked`
+        self._asked = np.zeros(int(sizes.sum()), np.bool_)  #: lines of all regions
+        self._surplus = 0  #: lines from DRAM that count as the other SMs'
+
+    def counts(self) -> Int64s:
+        """The counts without what of shared arrays is beyond their share: as slow here, but the other SMs' reads."""
+        counts = super().counts()
+        sectors = min(self._surplus * SECTORS, int(counts[Mem.DRAM_READ]))
+        bursts = sectors * int(counts[Mem.DRAM_READ_BURSTS]) // max(1, int(counts[Mem.DRAM_READ]))
+        counts[Mem.DRAM_READ] -= sectors
+        counts[Mem.DRAM_READ_BURSTS] -= bursts
+        counts[Mem.DRAM_ROW_HIT] -= min(bursts, int(counts[Mem.DRAM_ROW_HIT]))
+        counts[Mem.DRAM_BYTES_ASKED] -= min(sectors * LINE_BYTES // SECTORS, int(counts[Mem.DRAM_BYTES_ASKED]))
+        return counts
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """`MemorySystem.weave` of the lines where they are placed."""
         sent = np.arange(packets.line.shape[1]) < packets.n[:, None]
-        pages, within = np.divmod(packets.line[sent], PAGE_LINES)
+        asked = packets.line[sent]
+        pages, within = np.divmod(asked, PAGE_LINES)
         touched, page = np.unique(pages, return_inverse=True)
-        known = len(self._places)
         places = np.array([self._places.setdefault(number, len(self._places)) for number in touched.tolist()], np.int64)
-        packets.line[sent] = places[page] * PAGE_LINES + within
-        new = places >= known
-        if new.any():
-            when = np.full(len(touched), t_end)
-            np.minimum.at(when, page, packets.time[sent])
-            self._fetch_for_others(touched[new], places[new], when[new])
+        placed = places[page] * PAGE_LINES + within
+        packets.line[sent] = placed
+        self._fetch_for_others(asked, placed, packets.time[sent])
         super().weave(packets, t_start, t_end)
 
-    def _fetch_for_others(self, pages: Int64s, places: Int64s, when: Int64s) -> None:
-        """Have lines of new pages in L2 or on their way that others ask for as well; `when` by page, in cycles."""
-        lines, placed = ((x[:, None] * PAGE_LINES + np.arange(PAGE_LINES)).reshape(-1) for x in (pages, places))
-        region = np.searchsorted(self._firsts, lines, side="right") - 1
-        chance = (lines * HASH & 0xFFFFFFFF) / (1 << 32)
-        fetched = (lines < self._ends[region]) & (chance >= self._cold[region])
-        if fetched.any():
-            late = chance[fetched] < self._late[region[fetched]]
-            cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
-            arrive = np.repeat(when, PAGE_LINES)[fetched] * TICK + cfg.request_latency + cfg.slice_latency
-            bring_in(self.state, cfg, near, placed[fetched], late * (arrive + dram_latency(cfg)))
+    def _fetch_for_others(self, asked: Int64s, placed: Int64s, when: Int64s) -> None:
+        """Have lines that are not in L2, which others ask for as well, there or, at first, on their way.
+
+        Of each packet: its line, where that is placed, the cycle.
+        """
+        region = np.searchsorted(self._firsts, asked, side="right") - 1
+        (shared,) = np.nonzero(asked < self._ends[region])
+        shared = shared[np.argsort(when[shared], kind="stable")]
+        first = shared[np.unique(asked[shared], return_index=True)[1]]  # packet of each line
+        number = self._shift[region[first]] + asked[first]
+        new = ~self._asked[number]
+        self._asked[number] = True
+        away = ~held(self.state, self.config, placed[first])
+        absent, new = first[away], new[away]
+        chance = (asked[absent] * HASH & 0xFFFFFFFF) / (1 << 32)
+        cold = chance < self._cold[region[absent]]
+        cold &= new
+        for r in np.unique(region[absent[cold]]):
+            lines = int((cold & (region[absent] == r)).sum())
+            self._surplus += max(0, lines - int(self._most[r]))
+            self._most[r] = max(0, self._most[r] - lines)
+        late = (new & (chance < self._late[region[absent]]))[~cold]
+        fetched = absent[~cold]
+        cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
+        arrive = when[fetched] * TICK + cfg.request_latency + cfg.slice_latency
+        bring_in(self.state, cfg, near, placed[fetched], late * (arrive + dram_latency(cfg)))
+
+
+def held(mem: MemoryState, cfg: MemoryConfig, lines: Int64s) -> npt.NDArray[np.bool_]:
+    """Which of the lines L2 holds at home, or some of their sectors."""
+    out = np.zeros(len(lines), np.int64)
+    find_all(mem.sets, cfg, lines, out)
+    return out >= 0
 
 
 def dram_latency(cfg: MemoryConfig) -> int:
@@ -199,8 +262,9 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
         slices=slices,
         sets=sets,
         ways=l2.associativity,
-        dirty_ways=min(l2.dirty_ways, l2.associativity - 1),
-        partial_ways=min(l2.partial_ways, l2.associativity - 1),
+        dirty_ways=l2.dirty_ways,
+        dirty_lines=cycles(l2.dirty_lines),
+        partial_lines=cycles(l2.partial_lines),
         fetch_sectors=l2.fetch_bytes // l2.sector_bytes,
         sector_bytes=l2.sector_bytes,
         request_latency=cycles(request),
@@ -267,7 +331,7 @@ def memory_state(profile: Profile) -> MemoryState:
     """
     cfg, gpu = memory_config(profile), profile.gpu
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
-    requests = CHUNK * columns.REQUESTS_PER_PACKET
+    requests = CHUNK * (1 + 2 * 2 * (cfg.ways + 2))  # a fetch; in each of two sets fills and write-backs
 
     def zeros(*shape: int) -> Int64s:  # on a cache line's boundary
         raw = np.zeros(math.prod(shape) + 7, np.int64)
@@ -284,6 +348,7 @@ def memory_state(profile: Profile) -> MemoryState:
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
         writes=zeros(channels, cfg.write_entries, columns.W_COLUMNS),
+        later=zeros(channels, profile.dram.idle_write_entries, columns.L_COLUMNS),
         counts=zeros(len(Mem)),
         slice_busy=zeros(1),
         arrive=zeros(0),
@@ -316,8 +381,9 @@ def with_room(mem: MemoryState, packets: int) -> MemoryState:
 
 
 def flush(mem: MemoryState) -> None:
-    """Write all dirty lines back and empty the caches, uncounted, as a profiler does before a kernel."""
+    """Write all dirty lines back and empty the caches, uncounted."""
     mem.sets.fill(-1)
+    mem.channels[:, columns.D_LATER_DONE] = mem.channels[:, columns.D_LATER]
     mem.flight.fill(0)
     mem.joins.fill(0)
     for table, line, owner in (

@@ -184,9 +184,14 @@ CHECKS = (
     ),
     Check(
         "l2.dirty_ways",
-        lambda p: p.l2.partial_ways <= p.l2.dirty_ways <= p.l2.associativity,
+        lambda p: p.l2.dirty_ways < p.l2.associativity,
+        lambda p: f"need l2.dirty_ways ({p.l2.dirty_ways}) < l2.associativity ({p.l2.associativity})",
+    ),
+    Check(
+        "l2.dirty_lines",
+        lambda p: p.l2.partial_lines <= p.l2.dirty_lines <= p.l2.associativity,
         lambda p: (
-            f"need l2.partial_ways ({p.l2.partial_ways}) <= l2.dirty_ways ({p.l2.dirty_ways}) <= "
+            f"need l2.partial_lines ({p.l2.partial_lines:g}) <= l2.dirty_lines ({p.l2.dirty_lines:g}) <= "
             f"l2.associativity ({p.l2.associativity})"
         ),
     ),

@@ -21,6 +21,7 @@ class Unit(NamedTuple):
 
 Count = Annotated[int, Gt(0), Unit("count")]
 CountOrZero = Annotated[int, Ge(0), Unit("count")]
+Number = Annotated[float, Gt(0), Unit("count")]
 Text = Annotated[str, MinLen(1), Unit("text")]
 Bytes = Annotated[int, Gt(0), Unit("bytes")]
 BytesOrZero = Annotated[int, Ge(0), Unit("bytes")]
@@ -239,8 +240,9 @@ class L2:
     fetch_bytes: Bytes  #: aligned piece of a line that a miss reads from DRAM
     coalesce_cycles: CyclesOrZero  #: from its look-up on others of its line and GPC join a load; 0: none joins
     coalesce_requests: Count  #: that go to one look-up together at most
-    dirty_ways: Count  #: a line is written back when so many of its set were used after it
-    partial_ways: Count  #: the same for a line with sectors of which only some bytes were written
+    dirty_ways: Count  #: lines are written back when so many of their set were used after them, the last when all were
+    dirty_lines: Number  #: of a set that may be dirty, on average
+    partial_lines: Number  #: of them those with sectors of which only some bytes were written
     gpc_partitions: Partitions | None = None  #: of each GPC in order of blocks; else in turn
 
 
@@ -274,6 +276,8 @@ class Dram:
     read_queue_entries: Count  #: lines that a channel chooses from, open rows first
     #: lines that a channel gathers; when full it turns the bus round and writes half of them
     write_queue_entries: Count
+    idle_write_entries: Count  #: dirty lines that wait for an idle channel; with more the first are written at once
+    settle_cycles: CyclesOrZero  #: after a kernel's end, in which such lines are still written and counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,16 @@ class LaunchCosts:
     block_end_cycles: CyclesOrZero  #: last warp exited, then its resources are free
     launch_cycles: CyclesOrZero  #: kernel starts to count, then the first block is assigned
     drain_cycles: CyclesOrZero  #: last block ended, then the kernel has ended
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTraffic:
+    """What a profiler counts of a launch beside the kernel's own loads and stores."""
+
+    code_reads: CountOrZero  #: of each sector of the kernel's code from L2; once from DRAM
+    l2_read_sectors: CountOrZero  #: beside the code
+    dram_read_sectors: CountOrZero  #: of them, with empty caches
+    dirty_bytes: BytesOrZero  #: of others, that a kernel finds in an L2 that the profiler has emptied
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +380,7 @@ class Sections:
     dram: Dram
     launch: LaunchCosts
     peak: Peak
+    launch_traffic: LaunchTraffic | None = None  #: known of few GPUs
     wgmma: Wgmma | None = None  #: units that not every GPU has
     mbarrier: Mbarrier | None = None
     tma: Tma | None = None

@@ -9,6 +9,7 @@ equal bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,7 @@ TIMES_SMALLER = 16  #: a scale model has about so many times fewer SMs
 LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too small for one
 WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
 WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many
+WHOLE = 2  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
 SHARED = 1.1  #: times their share of an array that the model's SMs touch: from here on it counts as shared
 
 
@@ -54,12 +56,16 @@ def scale_model(profile: Profile, touched: float) -> Profile:
     channels = l2.partitions * max(1, int(np.ceil(dram.channels * share / l2.partitions)))
     gpcs = 1
     way = l2.line_bytes * l2.associativity * slices
+    traffic = profile.launch_traffic
+    left = {} if traffic is None else {"launch_traffic.dirty_bytes": round(traffic.dirty_bytes * share)}
     return profile.override(
         {
             "gpu.sm_count": sms,
             "gpu.gpc_count": gpcs,
             "l2.bytes": way * max(1, round(l2.bytes * touched / way)),
             "l2.slices": slices,
+            "l2.dirty_lines": l2.dirty_lines * share / touched,  # blocks write their own
+            "l2.partial_lines": l2.partial_lines * share / touched,
             "l2.clock_mhz": l2.clock_mhz * l2.slices * share / slices,
             "l2.slice_bytes_per_cycle": l2.slice_bytes_per_cycle * l2.slices * share / slices,
             "l2.cross_bytes_per_cycle": l2.cross_bytes_per_cycle * share * l2.partitions,
@@ -71,6 +77,7 @@ def scale_model(profile: Profile, touched: float) -> Profile:
             "launch.fill_blocks_per_cycle": launch.fill_blocks_per_cycle * share,
             "launch.ahead_sms": 0,
         }
+        | left
     )
 
 
@@ -120,7 +127,7 @@ class Watch:
         self._late.append(engine.memory.missed(packets, sm, k)[packet])
 
     def compare(self, arrays: Sequence[tuple[int, int]]) -> tuple[float, tuple[Region, ...]]:
-        """The part of all sectors that is ours, had all SMs got on alike; and the arrays that SMs share.
+        """The part of the launch's memory that is ours, had all SMs got on alike; and the arrays that SMs share.
 
         `arrays` are their first lines and ends. Where more than its share of an array is
         ours, the other SMs fetch what they share with ours.
@@ -131,15 +138,18 @@ class Watch:
         ours, firsts = np.unique(ours, return_index=True)
         late = np.concatenate(self._late)[firsts]
         alike = self._packets[0] / self._packets[1] * self.share
-        regions = []
+        regions, lines, own = [], 0, 0.0
         for first, end in arrays:
             inside = slice(*np.searchsorted(ours, [first * SECTORS, end * SECTORS]))
             total = np.diff(np.searchsorted(every, [first * SECTORS, end * SECTORS]))[0]
             touched = alike * (inside.stop - inside.start) / max(total, 1)
+            lines += end - first
+            own += (end - first) * (1.0 if touched > WHOLE * self.share else max(touched, self.share))
             if touched > SHARED * self.share:
                 cold = max(self.share / touched, self.share)
-                regions.append(Region(first, end, cold, max(cold, float(late[inside].mean()))))
-        return float(np.clip(alike * len(ours) / len(every), self.share, 1)), tuple(regions)
+                most = math.ceil(self.share * (end - first))
+                regions.append(Region(first, end, cold, max(cold, float(late[inside].mean())), most))
+        return float(np.clip(own / max(lines, 1), self.share, 1)), tuple(regions)
 
 
 @dataclass

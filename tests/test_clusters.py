@@ -259,7 +259,8 @@ def test_arrivals_at_another_blocks_mbarrier(size: int) -> None:
 def test_a_multicast_tile_is_read_once() -> None:
     rng = np.random.default_rng(2)
     x, y = (rng.integers(-3, 4, (n, 512)).astype(np.float16) for n in (256, 256))
-    gpu = H200.override({"l2.coalesce_cycles": 0})  # or L2 joins loads of two SMs by itself
+    # or L2 joins loads of two SMs by itself; and code is read too
+    gpu = H200.override({"l2.coalesce_cycles": 0, "launch_traffic.code_reads": 0})
     sectors = {}
     for multicast in (False, True):
         maps = sim.tensor_map(x, (BM, BK)), sim.tensor_map(y, (BN, BK))

@@ -263,6 +263,16 @@ def test_lines_that_other_sms_fetch_are_there_or_on_their_way(cold, late):
     assert (times >= l2.hit_latency_cycles + 150).mean() == pytest.approx(late, abs=0.05)
 
 
+def test_of_a_shared_array_no_more_than_its_share_comes_from_dram_and_once():
+    lines = range(1 << 16, (1 << 16) + 1600, 16)
+    bench = memory_of([Region(BASE + lines.start, BASE + lines.stop, 1.0, 1.0, most=60)])
+    for turn, slow in enumerate((100, 0)):
+        times = [bench.one(1_000_000 * turn + 10_000 * k, line) for k, line in enumerate(lines)]
+        assert bench.count(Mem.DRAM_READ) == 240
+        assert sum(time > bench.profile.l2.hit_latency_cycles + 200 for time in times) == slow
+        bench.memory.flush()  # as if other data had pushed them out
+
+
 def test_lines_of_other_arrays_come_from_dram():
     bench = memory_of([Region(BASE + 100_000, BASE + 200_000, 0.0, 0.0)])
     for k, line in enumerate((99_000, 200_000, 300_000)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.core.address_map import dram_place, home_partition, partition_line
+from sim.core.l2 import take_later
 from sim.core.memory_state import (
     D_ACTIVATE_FREE,
     D_ADMITTED,
@@ -19,6 +20,8 @@ from sim.core.memory_state import (
     D_DEPARTED,
     D_GAP_END,
     D_GAP_START,
+    D_LATER,
+    D_LATER_DONE,
     D_REFRESH,
     D_WRITES,
     D_WRITING,
@@ -26,6 +29,7 @@ from sim.core.memory_state import (
     K_COLUMN,
     K_PRECHARGE,
     K_ROW,
+    L_TIME,
     R_BANK,
     R_CHANNEL,
     R_DONE,
@@ -49,18 +53,6 @@ READ_SECTORS, WRITE_SECTORS = int(Mem.DRAM_READ), int(Mem.DRAM_WRITE)
 READ_BURSTS, WRITE_BURSTS = int(Mem.DRAM_READ_BURSTS), int(Mem.DRAM_WRITE_BURSTS)
 ROW_HIT, ROW_MISS, ROW_CONFLICT = int(Mem.DRAM_ROW_HIT), int(Mem.DRAM_ROW_MISS), int(Mem.DRAM_ROW_CONFLICT)
 TURNAROUNDS, REFRESHES = int(Mem.DRAM_TURNAROUNDS), int(Mem.DRAM_REFRESHES)
-
-
-@kernel
-def request(requests: Any, count: Any, time: int, line: int, sectors: int, write: int) -> int:
-    """Note a DRAM request of this chunk; its number."""
-    n = count[0]
-    count[0] = n + 1
-    requests[n, R_TIME] = time
-    requests[n, R_LINE] = line
-    requests[n, R_SECTORS] = sectors
-    requests[n, R_WRITE] = write
-    return n
 
 
 @kernel
@@ -212,9 +204,45 @@ def take_read(requests: Any, window: Any, waiting: int, banks: Any) -> int:
     return taken
 
 
+@kernel
+def write_while_idle(channel: Any, banks: Any, later: Any, sets: Any, counts: Any, cfg: Any, until: int) -> None:
+    """Write the dirty lines that wait for the channel to be idle, as far as reads can go on by `until`."""
+    turning = cfg.read_to_write + cfg.write_to_read
+    while channel[D_LATER_DONE] < channel[D_LATER]:
+        since = later[channel[D_LATER_DONE] % len(later), L_TIME]
+        if max(channel[D_BUS_FREE], since) + turning + 4 * cfg.sector_bursts * cfg.burst > until:
+            return
+        line, sectors = take_later(channel, later, sets, counts, cfg)
+        if sectors:
+            bursts = burst_count(sectors, cfg.sector_bursts, cfg.burst_sectors)
+            _, bank, row = dram_place(partition_line(line, cfg.partitions), cfg)
+            transfer(channel, banks, counts, cfg, bank, row, bursts, since, 1)
+            counts[WRITE_SECTORS] += sector_count(sectors)
+            counts[WRITE_BURSTS] += bursts
+
+
+@kernel
+def settle(mem: Any, cfg: Any, time: int) -> None:
+    """Let each channel write dirty lines that wait for it to be idle, for `time` from the last that it was given."""
+    for c in range(len(mem.channels)):
+        channel, later = mem.channels[c], mem.later[c]
+        last = later[(channel[D_LATER] - 1) % len(later), L_TIME]
+        until = max(channel[D_BUS_FREE], last) + time
+        write_while_idle(channel, mem.banks[c], later, mem.sets, mem.counts, cfg, until)
+
+
 @inlined
 def serve_channel(
-    channel: Any, banks: Any, writes: Any, counts: Any, cfg: Any, requests: Any, mine: Any, window: Any
+    channel: Any,
+    banks: Any,
+    writes: Any,
+    later: Any,
+    sets: Any,
+    counts: Any,
+    cfg: Any,
+    requests: Any,
+    mine: Any,
+    window: Any,
 ) -> None:
     """Serve a channel's requests `mine` of this chunk, which are in order of time; sets their `R_DONE`.
 
@@ -227,7 +255,8 @@ def serve_channel(
     while True:
         now = channel[D_BUS_FREE]
         if waiting == 0 and at < len(mine):
-            now = max(now, requests[mine[at], R_TIME])
+            write_while_idle(channel, banks, later, sets, counts, cfg, requests[mine[at], R_TIME])
+            now = max(channel[D_BUS_FREE], requests[mine[at], R_TIME])
         while at < len(mine) and waiting < cfg.read_window and requests[mine[at], R_TIME] <= now:
             r = mine[at]
             sectors = requests[r, R_SECTORS]
@@ -314,7 +343,7 @@ def serve(mem: Any, cfg: Any) -> None:
     for c in range(len(start) - 1):
         if start[c + 1] > start[c]:
             serve_channel(
-                mem.channels[c], mem.banks[c], mem.writes[c], mem.counts, cfg,
+                mem.channels[c], mem.banks[c], mem.writes[c], mem.later[c], mem.sets, mem.counts, cfg,
                 mem.requests, mem.by_channel[start[c] : start[c + 1]], mem.window,
             )  # fmt: skip
     mem.request_count[0] = 0

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.address_map import home_partition, l2_set, line_number
-from sim.core.dram import request
-from sim.core.l2 import drop, filled, find, other_row, state_of, victim, written
+from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, line_number
+from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put_behind, request, state_of, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
@@ -21,6 +20,7 @@ from sim.core.memory_state import (
     B_READY,
     B_WAIT,
     COPY,
+    DIRTY,
     DIRTY_SHIFT,
     F_FILLING,
     F_LINE,
@@ -189,9 +189,10 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     if kind != FETCH:
         counts[TEX_HIT] += hits
     if not missing:
-        if way > 0:
-            touch_line(mem.touch[0], row, way, line, state, ready)
         coming = pending(entry, line, asked, ready)
+        asked_for = copy_for(state, sm) if state & COPY else state
+        if way > 0 or asked_for != state:
+            touch_line(mem.touch[0], row, way, line, asked_for, ready)
         if coming < -1:
             batch[B_DEPENDS] = -2 - coming
         batch[B_READY] = max(ready, coming)
@@ -208,7 +209,7 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
         counts[BYTES_ASKED] += asked_bytes
         touch_line(mem.touch[0], row, way, line, filled(state, fetch), ready)
     else:
-        touch_line(mem.touch[0], row, way, line, state | fetch | COPY, ready)
+        touch_line(mem.touch[0], row, way, line, copy_for(state, sm) | fetch, ready)
         fetch_from_home(mem, cfg, j, home, place, index, line, fetch, ready, asked_bytes)
 
 
@@ -351,12 +352,26 @@ def bring_in(mem: Any, cfg: Any, near: int, lines: Any, ready: Any) -> None:
         for partition in (home, near):
             row = partition * cfg.slices * cfg.sets + index
             if find(mem.sets, row, line) < 0:
-                way = victim(mem.sets, row)
-                old = mem.sets[row, way]
-                if old >= 0 and old & SHARED:
-                    drop(mem.sets, other_row(mem.sets, row), old >> STATE_BITS, VALID)
-                kept = COPY if partition != home else SHARED if near != home else 0
-                mem.sets[row, way] = (line << STATE_BITS) | VALID | kept
+                kept = COPY | SHARED if partition != home else SHARED if near != home else 0
+                put_behind(mem.sets, row, make_room(mem.sets, row), (line << STATE_BITS) | VALID | kept)
         entry = mem.flight[near, flight_entry(line)]
         note_fill(entry, line, VALID, -1, 0)
         entry[F_READY] = ready[k]
+
+
+@kernel
+def find_all(sets: Any, cfg: Any, lines: Any, out: Any) -> None:
+    """The way at home of each of `lines`, -1 if it is not there, in `out`."""
+    for k in range(len(lines)):
+        line = line_number(lines[k])
+        row = home_partition(line, cfg.partitions) * cfg.slices * cfg.sets + l2_set(line, cfg)
+        out[k] = find(sets, row, line)
+
+
+@kernel
+def hold_dirty(sets: Any, cfg: Any, lines: int) -> None:
+    """Have so many whole dirty lines in empty sets, uncounted: the last ones of memory, which no kernel uses."""
+    for k in range(lines):
+        line = (1 << (MEMORY_BITS + 2)) - 1 - k
+        row = home_partition(line, cfg.partitions) * cfg.slices * cfg.sets + l2_set(line, cfg)
+        put_behind(sets, row, make_room(sets, row), (line << STATE_BITS) | VALID | DIRTY)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sim.core.address_map import l2_set, line_number
 from sim.core.dram import serve
-from sim.core.l2 import put_first
+from sim.core.l2 import put
 from sim.core.l2_access import atomic, flight_entry, join_entry, load, store
 from sim.core.memory_state import (
     AHEAD,
@@ -36,7 +36,6 @@ from sim.core.memory_state import (
     M_GPC,
     M_PARTITION,
     R_DONE,
-    R_WRITE,
     STORE,
     T_ROW,
     T_TIME,
@@ -125,10 +124,7 @@ def look_up(
         for side in range(2):
             touch = mem.touch[side]
             if touch[T_ROW] >= 0:
-                put_first(
-                    mem.sets, mem.requests, mem.request_count, mem.counts, cfg,
-                    touch[T_ROW], touch[T_WAY], touch[T_WORD], touch[T_TIME],
-                )  # fmt: skip
+                put(mem, cfg, touch[T_ROW], touch[T_WAY], touch[T_WORD], touch[T_TIME])
     mem.batch[len(packets), B_FIRST] = mem.request_count[0]
     mem.counts[L2_CYCLES_BUSY] = mem.slice_busy[0] >> TICK_BITS
 
@@ -199,7 +195,7 @@ def data_ready(batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> in
     batch[j, B_HOME] = home
     ready = max(batch[j, B_READY], home + batch[j, B_BACK])
     for r in range(batch[j, B_FIRST], batch[j + 1, B_FIRST]):
-        if requests[r, R_WRITE]:  # what it pushed out must have found a place
+        if r != batch[j, B_WAIT]:  # what it pushed out must have found a place, or its rest have come
             ready = max(ready, requests[r, R_DONE])
     batch[j, B_READY] = ready
     number = batch[j, B_ENTRY]

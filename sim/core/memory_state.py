@@ -32,11 +32,11 @@ STATE = (1 << STATE_BITS) - 1
 VALID = 0xF  #: the sector's 32 bytes are here
 DIRTY_SHIFT = 4
 DIRTY = 0xF << DIRTY_SHIFT  #: the sector has bytes that DRAM has not
-BYTES_SHIFT = 8  #: 5 bits a sector: bytes written, while only some of a sector's are here
+BYTES_SHIFT = 8  #: 5 bits a sector: bytes written, while only some of a sector's are here; of a copy: its first SM
 BYTES_BITS = 5
 BYTES = 0xFFFFF << BYTES_SHIFT
 COPY = 1 << 28  #: a copy of a line of the other partition
-SHARED = 1 << 29  #: the other partition may hold a copy
+SHARED = 1 << 29  #: the other partition may hold a copy; of a copy: several SMs want it
 
 # --- SMs: sms[sm, M_COLUMNS]
 M_PARTITION, M_GPC, M_REQUEST_FREE, M_TMA_FREE = range(4)  # its port, for the SM's own and for its TMA unit's packets
@@ -99,7 +99,6 @@ T_COLUMNS = 4
     R_DONE,  # read: data at the home slice; write: the channel's queue has taken it
 ) = range(8)
 R_COLUMNS = 8
-REQUESTS_PER_PACKET = 8  #: at most: a fetch; for each of two sets a fill and two write-backs
 
 # --- channels of all partitions: channels[channel, D_COLUMNS]
 (
@@ -113,8 +112,14 @@ REQUESTS_PER_PACKET = 8  #: at most: a fetch; for each of two sets a fill and tw
     D_ADMITTED,  # writes ever
     D_DEPARTED,
     D_BUSY,  # ticks with data on the bus
-) = range(10)
-D_COLUMNS = 10
+    D_LATER,  # dirty lines that waited ever for the channel to be idle
+    D_LATER_DONE,
+) = range(12)
+D_COLUMNS = 12
+
+# --- dirty lines that are written when their channel is idle: later[channel, number % entries, L_COLUMNS]
+L_LINE, L_SECTORS, L_TIME = range(3)
+L_COLUMNS = 3
 
 # --- banks: banks[channel, bank, K_COLUMNS]
 (
@@ -148,7 +153,8 @@ class MemoryConfig(NamedTuple):
     sets: int  # of a slice
     ways: int
     dirty_ways: int
-    partial_ways: int
+    dirty_lines: int  # of a set on average, in 1/TICK
+    partial_lines: int
     fetch_sectors: int  # 1, 2 or 4: aligned group that a miss fetches
     sector_bytes: int
     request_latency: int  # SM to slice
@@ -211,6 +217,7 @@ class MemoryState(NamedTuple):
     channels: Int64s
     banks: Int64s
     writes: Int64s
+    later: Int64s
     counts: Int64s  # [len(Mem)]
     slice_busy: Int64s  # [1] ticks, all slices
     # scratch

@@ -10,6 +10,7 @@ from sim.counters import Sm
 from sim.engine import fill_turns
 from sim.errors import OutOfBoundsError
 from sim.launch import LaunchError
+from sim.memory_system import gpc_of_each_sm
 from sim.occupancy import occupancy
 from sim.profile import load_profile
 from tests.core.launches import run, small
@@ -108,6 +109,17 @@ def test_some_sms_are_filled_ahead_of_the_others():
     assert fill_turns(h200, 132, 8)[:, 0].tolist() == list(range(132))
     rest = fill_turns(h200, 1024, 16)  # 7 for each SM, and 100 more
     assert rest[0, 6:8].tolist() == [606, 924] and rest[8, 6:8].tolist() == [800, 932]
+
+
+def test_few_blocks_are_spread_over_the_gpcs():
+    """microbench_15, `same_lines`: 16 SMs in step make 10 look-ups of each line, one for up to four SMs of a GPC."""
+    h200 = load_profile("h200")
+    order = fill_turns(h200, 16, 8)[:, 0].argsort()
+    assert order[:16].tolist() == [0, 2, 4, 6, 8, 16, 32, 48, 64, 80, 96, 114, 1, 3, 5, 7]
+    asking = np.bincount(gpc_of_each_sm(h200)[order[:16]])
+    assert sum(-(-asking // 4)) == 10
+    _, result = blocks_of(16, 32, "h200")
+    assert sorted(result.blocks[:, 0]) == sorted(order[:16])
 
 
 def test_blocks_go_where_the_order_of_filling_says():

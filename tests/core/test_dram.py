@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.core import dram
+from sim.core import dram, l2
 from sim.core.memory_state import D_REFRESH, R_DONE, R_LINE, R_SECTORS, R_TIME, R_WRITE, TICK
 from sim.counters import Mem
 from sim.memory_system import memory_config, memory_state
@@ -28,7 +28,7 @@ class Channel:
     def serve(self, *requests: tuple[int, int] | tuple[int, int, int]) -> list[float]:
         """Serve requests (cycle, line, write) together; the cycle of each one's last data, or acceptance if written."""
         for time, line, *write in requests:
-            dram.request(self.mem.requests, self.mem.request_count, time * TICK, line, 15, int(bool(write)))
+            l2.request(self.mem.requests, self.mem.request_count, time * TICK, line, 15, int(bool(write)))
         dram.serve(self.mem, self.cfg)
         done = self.mem.requests[: len(requests), R_DONE] / TICK
         return [float(t) - (0 if len(r) == 3 else CONTROLLER) for t, r in zip(done, requests, strict=True)]

@@ -8,7 +8,7 @@ import pytest
 from sim._jit import COMPILED
 from sim.core.memory_state import ATOMIC, FETCH, LOAD, REDUCTION, STORE
 from sim.counters import Mem
-from sim.memory_system import MemorySystem
+from sim.memory_system import MemorySystem, launch_reads
 from sim.profile import load_profile
 from tests.core.memory_packets import Bench, deal, run, warp_packets
 
@@ -56,6 +56,7 @@ def counts_of(load: np.ndarray, store: np.ndarray) -> dict[str, int]:
     memory = MemorySystem(profile)
     stream = deal(profile.gpu.sm_count, warp_packets(load, X, LOAD), warp_packets(store, Y, STORE))
     run(memory, stream, rate=2.0)
+    memory.end_launch()
     counts = memory.counts()
     return {m.name: int(counts[m]) for m in Mem}
 
@@ -124,3 +125,17 @@ def test_bytes_asked_are_those_that_lanes_wanted_of_what_dram_moved() -> None:
     bench.one(1000, 0, sectors=0b0011, asked=8)  # no DRAM
     assert bench.count(Mem.DRAM_BYTES_ASKED) == 8
     assert bench.count(Mem.DRAM_READ) == 2
+
+
+@pytest.mark.parametrize(
+    ("instructions", "l2", "dram"),
+    [(76, (1315, 1624), 120), (154, (1719, 1809), 160), (223, (1967, 2139), 192), (2330, (11481, 11842), 1248)],
+)  # spin, div_if, occ with 64 live values, div_ways: H200 counters
+def test_a_launch_reads_its_code_as_on_the_card(instructions: int, l2: tuple[int, int], dram: int) -> None:
+    counts = launch_reads(load_profile("h200"), 16 * instructions, cold=True)
+    assert 0.98 * l2[0] <= counts[Mem.L2_READ] <= 1.02 * l2[1]
+    assert counts[Mem.L2_READ] == counts[Mem.L2_OTHER]
+    assert counts[Mem.DRAM_READ] == pytest.approx(dram, rel=0.02)
+    warm = launch_reads(load_profile("h200"), 16 * instructions, cold=False)
+    assert warm[Mem.DRAM_READ] == 0 and warm[Mem.L2_READ] == warm[Mem.L2_READ_HIT] == counts[Mem.L2_READ]
+    assert not launch_reads(load_profile("toy"), 16 * instructions, cold=True).any()

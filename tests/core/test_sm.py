@@ -300,7 +300,7 @@ def test_a_loop_that_does_not_fit_is_fetched_each_turn():
 
 
 def test_a_kernel_without_memory_accesses_asks_nothing_of_memory():
-    result = launch([*[ffma(2, 2) for _ in range(8)], EXIT], 256, 8)
+    result = launch([*[ffma(2, 2) for _ in range(8)], EXIT], 256, 8, gpu="toy")
     assert not result.mem.any()
 
 

@@ -76,7 +76,8 @@ def test_counts_of_the_librarys_blocks(checked: Checked, causal: bool, tiles: in
 
 
 def test_queries_keys_and_values_are_read_once_a_tile(gpu: Profile) -> None:
-    report = simulate(small(1, 2, 384, causal=True), gpu=gpu)
+    loads_only = gpu.override({"launch_traffic.code_reads": 0, "launch_traffic.l2_read_sectors": 0})
+    report = simulate(small(1, 2, 384, causal=True), gpu=loads_only)
     tiles, sectors_of_tile = 2 * (1 + 2 + 3), 128 * 64 * 2 // 32
     assert report["lts__t_sectors_op_read.sum"] == pytest.approx((2 * 3 + 2 * tiles) * sectors_of_tile, rel=0.01)
 

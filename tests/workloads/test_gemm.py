@@ -86,7 +86,7 @@ def test_clusters_are_exact(schedule: Any, cluster: tuple[int, int], m: int, n: 
 @pytest.mark.parametrize("schedule", [gemm.cooperative, gemm.pingpong])
 def test_what_a_cluster_shares_is_read_once(schedule: Any) -> None:
     gpu = load_profile("h200").override(
-        {"l2.coalesce_cycles": 0, "l2.partitions": 1}
+        {"l2.coalesce_cycles": 0, "l2.partitions": 1, "launch_traffic.code_reads": 0}
     )  # nothing else joins or adds reads
     read = {}
     for cluster in ((1, 1), (2, 1), (1, 2)):
