@@ -342,6 +342,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
+        waiting=zeros(gpu.sm_count, slices, columns.Q_COLUMNS),
         responses=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),

@@ -38,16 +38,22 @@ from sim.core.memory_state import (
     M_GPC,
     M_PARTITION,
     NEVER,
+    Q_COUNT,
+    Q_SINCE,
+    Q_UNTIL,
     REDUCTION,
     S_ATOMIC,
     S_CROSS,
+    S_OWN,
     S_PORT,
+    S_TMA,
     SHARED,
     STATE_BITS,
     T_ROW,
     T_TIME,
     T_WAY,
     T_WORD,
+    TICK,
     VALID,
     inlined,
     kernel,
@@ -60,6 +66,8 @@ WRITE, WRITE_HIT = int(Mem.L2_WRITE), int(Mem.L2_WRITE_HIT)
 ATOMICS, REDUCTIONS = int(Mem.L2_ATOMIC), int(Mem.L2_REDUCTION)
 TEX, TEX_HIT, TEX_MISS = int(Mem.L2_TEX), int(Mem.L2_TEX_HIT), int(Mem.L2_TEX_MISS)
 OTHER, CROSSED, BYTES_ASKED = int(Mem.L2_OTHER), int(Mem.L2_CROSSED), int(Mem.DRAM_BYTES_ASKED)
+
+OWN_SPAN = 64  #: stores over which a slice averages what they find waiting
 
 
 @kernel
@@ -90,6 +98,43 @@ def enter_slice(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> in
     mem.slices[place, S_PORT] = start + work
     mem.slice_busy[0] += work
     return start
+
+
+@kernel
+def still_waiting(queue: Any, at: int) -> int:
+    """How many stores of a queue a slice has not taken at `at`, in 1/TICK; it takes them at one rate."""
+    left = queue[Q_UNTIL] - max(at, queue[Q_SINCE])
+    if left <= 0:
+        return 0
+    return queue[Q_COUNT] * left // (queue[Q_UNTIL] - queue[Q_SINCE])
+
+
+@kernel
+def queue_store(mem: Any, sm: int, place: int, arrive: int, start: int) -> None:
+    """Put a store, which a slice takes at `start`, behind those of its SM."""
+    slice_, queue = mem.slices[place], mem.waiting[sm, place]
+    own = still_waiting(queue, arrive)
+    slice_[S_OWN] += (own - slice_[S_OWN]) // OWN_SPAN
+    queue[Q_COUNT] = own + TICK
+    queue[Q_SINCE] = arrive
+    queue[Q_UNTIL] = max(queue[Q_UNTIL], start)
+
+
+@kernel
+def enter_in_turn(mem: Any, cfg: Any, sm: int, place: int, arrive: int, sectors: int) -> tuple[int, int]:
+    """Take a slice's input for a load by TMA: when it would without stores of its SM, and when the look-up starts.
+
+    A slice takes packets of all SMs in turn. So stores of others do not keep the load waiting, those of its own SM do,
+    each for a turn: if so many wait as stores find on average, until the slice has taken all that do.
+    """
+    slice_ = mem.slices[place]
+    own, wait = still_waiting(mem.waiting[sm, place], arrive), max(0, slice_[S_PORT] - arrive)
+    first = max(arrive, slice_[S_TMA])
+    work = max(cfg.slice_request, sectors * cfg.slice_sector)
+    slice_[S_TMA] = first + work
+    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + work
+    mem.slice_busy[0] += work
+    return first, max(first, arrive + wait * own // max(slice_[S_OWN], TICK))
 
 
 @kernel
@@ -154,7 +199,9 @@ def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) 
 
 
 @inlined
-def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int) -> None:
+def load(
+    mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int, tma: int
+) -> None:
     """A load, or a fetch of instructions or constants."""
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(asked)
@@ -179,8 +226,14 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     state = state_of(mem.sets, row, way)
     missing = asked & ~state
     hits = n - sector_count(missing)
-    # Absent sectors take their turn among the look-ups, and none of the data's time.
-    ready = enter_slice(mem, cfg, near * cfg.slices + place, arrive, hits) + cfg.slice_latency
+    # Absent sectors take their turn among the look-ups, and none of the data's time. What is asked of others is asked
+    # in order of arrival, else their clocks would run ahead.
+    if tma:
+        leave, ready = enter_in_turn(mem, cfg, sm, near * cfg.slices + place, arrive, hits)
+    else:
+        leave = ready = enter_slice(mem, cfg, near * cfg.slices + place, arrive, hits)
+    leave += cfg.slice_latency
+    ready += cfg.slice_latency
     if cfg.coalesce_window > 0:
         mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
     counts[READ] += n
@@ -200,17 +253,17 @@ def load(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int
     fetch = with_group(missing, cfg.fetch_sectors) & ~state & VALID
     if kind != FETCH:
         counts[TEX_MISS] += sector_count(fetch)
-    note_fill(entry, line, fetch, 2 * j, ready)
+    note_fill(entry, line, fetch, 2 * j, leave)
     batch[B_ENTRY] = number
     batch[B_READY] = ready
     asked_bytes = asked_bytes * sector_count(missing) // n
     if near == home:
-        batch[B_WAIT] = request(mem.requests, mem.request_count, ready, line, fetch, 0)
+        batch[B_WAIT] = request(mem.requests, mem.request_count, leave, line, fetch, 0)
         counts[BYTES_ASKED] += asked_bytes
-        touch_line(mem.touch[0], row, way, line, filled(state, fetch), ready)
+        touch_line(mem.touch[0], row, way, line, filled(state, fetch), leave)
     else:
-        touch_line(mem.touch[0], row, way, line, copy_for(state, sm) | fetch, ready)
-        fetch_from_home(mem, cfg, j, home, place, index, line, fetch, ready, asked_bytes)
+        touch_line(mem.touch[0], row, way, line, copy_for(state, sm) | fetch, leave)
+        fetch_from_home(mem, cfg, j, home, place, index, line, fetch, leave, asked_bytes)
 
 
 @inlined
@@ -244,13 +297,13 @@ def fetch_from_home(
 
 
 @inlined
-def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
+def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
     """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written.
 
     Where more waits for the way to the other partition than keeps it full, a round trip's worth, the slice takes
     nothing more: what comes behind waits too.
     """
-    sets, counts = mem.sets, mem.counts
+    sets, counts, near = mem.sets, mem.counts, mem.sms[sm, M_PARTITION]
     part = (sectors >> 4) & VALID
     whole = sectors & VALID & ~part
     n = sector_count(whole | part)
@@ -261,6 +314,7 @@ def store(mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors
     index = l2_set(line, cfg)
     place = index // cfg.sets
     start = enter_slice(mem, cfg, near * cfg.slices + place, arrive, n)
+    queue_store(mem, sm, near * cfg.slices + place, arrive, start)
     ready = start + cfg.slice_latency
     looked_up = n
     row = home * cfg.slices * cfg.sets + index

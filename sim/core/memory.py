@@ -87,15 +87,16 @@ def weave(
     total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]
-        look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes)
+        look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes, req_unit)
         serve(mem, cfg)
         answer(mem, cfg, packets, req_sectors, req_kind, req_done, req_others, peers)
 
 
 @kernel
 def look_up(
-    mem: Any, cfg: Any, packets: Any, req_line: Any, req_sectors: Any, req_kind: Any, req_ops: Any, req_bytes: Any
-) -> None:
+    mem: Any, cfg: Any, packets: Any,
+    req_line: Any, req_sectors: Any, req_kind: Any, req_ops: Any, req_bytes: Any, req_unit: Any,
+) -> None:  # fmt: skip
     """L2 look-ups of a chunk of packets; what is known of each answer goes to `batch`."""
     capacity = req_line.shape[1]
     for j in range(len(packets)):
@@ -116,9 +117,9 @@ def look_up(
         near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(req_line[sm, k])
         kind, sectors = req_kind[sm, k], req_sectors[sm, k]
         if kind == LOAD or kind == FETCH:
-            load(mem, cfg, j, sm, arrive, line, sectors & 15, req_bytes[sm, k], kind)
+            load(mem, cfg, j, sm, arrive, line, sectors & 15, req_bytes[sm, k], kind, req_unit[sm, k])
         elif kind == STORE:
-            store(mem, cfg, j, near, arrive, line, sectors, req_bytes[sm, k])
+            store(mem, cfg, j, sm, arrive, line, sectors, req_bytes[sm, k])
         else:
             atomic(mem, cfg, j, near, arrive, line, sectors, req_ops[sm, k], req_bytes[sm, k], kind)
         for side in range(2):

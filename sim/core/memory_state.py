@@ -43,8 +43,18 @@ M_PARTITION, M_GPC, M_REQUEST_FREE, M_TMA_FREE = range(4)  # its port, for the S
 M_COLUMNS = 4
 
 # --- slices of all partitions: slices[place, S_COLUMNS]: when each takes its next request
-S_PORT, S_CROSS, S_ATOMIC = range(3)  # its input, its share of the way out of its partition, its atomic unit
-S_COLUMNS = 3
+(
+    S_PORT,  # its input
+    S_TMA,  # its input, if there were loads by TMA only
+    S_OWN,  # not a time: how many of its own SM a store finds waiting, on average, in 1/TICK
+    S_CROSS,  # its share of the way out of its partition
+    S_ATOMIC,  # its atomic unit
+) = range(5)
+S_COLUMNS = 5
+
+# --- stores of an SM that wait for a slice: waiting[sm, slice of all partitions, Q_COLUMNS]
+Q_COUNT, Q_SINCE, Q_UNTIL = range(3)  # so many, in 1/TICK, when the last came; when the slice takes that one
+Q_COLUMNS = 3
 
 # --- fills on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
 (
@@ -211,6 +221,7 @@ class MemoryState(NamedTuple):
     sets: Int64s
     slices: Int64s
     sms: Int64s
+    waiting: Int64s
     responses: Int64s  # calendars of the response ports: SMs, then GPCs
     flight: Int64s
     joins: Int64s
