@@ -194,4 +194,9 @@ def series(k, x, y):
 """,
         "exercise-4": "block = 128",
     },
+    "pingpong_gemm": {
+        "exercise-1": "instructions = 16 * 8 * 8 * 16  # tiles, warps, products of 16 numbers of k",
+        "exercise-2": "half_busy = 1280  # 16 cycles of products for each of k, 20,000 idle ones",
+        "exercise-3": "rows = 1024  # 16 * 8 tiles",
+    },
 }
