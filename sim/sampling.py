@@ -64,8 +64,9 @@ def scale_model(profile: Profile, touched: float) -> Profile:
             "gpu.gpc_count": gpcs,
             "l2.bytes": way * max(1, round(l2.bytes * touched / way)),
             "l2.slices": slices,
-            "l2.dirty_lines": l2.dirty_lines * share / touched,  # blocks write their own
-            "l2.partial_lines": l2.partial_lines * share / touched,
+            # Blocks write their own, so few of many sets hold any; a set may keep one.
+            "l2.dirty_lines": max(1.0, l2.dirty_lines * share / touched),
+            "l2.partial_lines": max(1.0, l2.partial_lines * share / touched),
             "l2.clock_mhz": l2.clock_mhz * l2.slices * share / slices,
             "l2.slice_bytes_per_cycle": l2.slice_bytes_per_cycle * l2.slices * share / slices,
             "l2.cross_bytes_per_cycle": l2.cross_bytes_per_cycle * share * l2.partitions,
