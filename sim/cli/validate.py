@@ -50,24 +50,29 @@ def validate(
     kernels: Annotated[list[str] | None, typer.Option("--kernel", help="Only this kernel; repeatable.")] = None,
     suite: Annotated[Path | None, typer.Option(help="Folder with kernels.sass.gz and kernels_counters.csv.")] = None,
     output: Annotated[Path, typer.Option(help="Table to write; the picture goes beside it.")] = Path("validate.csv"),
+    detail: Annotated[str, typer.Option(help="auto, full, or sampled, as for `tailwave run`.")] = "auto",
     processes: Processes = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what an earlier run has finished.")] = False,
 ) -> None:
     """Compare compiled kernels with the measured card.
 
     Writes a table of all launches and a picture, and prints the mean error by class. All launches take an hour of one
-    core, those of up to 20 million warp instructions five minutes; those above 50 million are sampled.
-    Finished launches are kept beside the table, so a stopped run goes on where it was.
+    core, those of up to 20 million warp instructions five minutes; those above 50 million are sampled, but for
+    --detail full, which takes two hours. Finished launches are kept beside the table, so a stopped run goes on where it
+    was.
 
     \b
     Example:
       tailwave validate --class streaming --limit 1e6
     """
     from sim.profile import load_profile
+    from sim.sampling import DETAILS
     from sim.sweeps import SweepStopped, sweep
     from validation.compare import METRICS, comparison, summaries
     from validation.suite import INSTRUCTIONS, LISTING, SUITE, card, launch
 
+    if detail not in DETAILS:
+        raise typer.BadParameter(f"--detail {detail}: use {', '.join(DETAILS)}")
     folder = suite or SUITE
     name = load_profile(gpu).gpu.name
     cases = choose_cases(folder, limit, classes or [], kernels or [])
@@ -80,7 +85,9 @@ def validate(
     largest_first = sorted(cases, key=lambda case: -card(folder)[case.id][INSTRUCTIONS])
     grid = {"label": [case.label for case in largest_first], "folder": [str(folder)]}
     try:
-        frame = sweep(launch, grid, gpu, METRICS, processes=processes, store=store, reads=[folder / LISTING])
+        frame = sweep(
+            launch, grid, gpu, METRICS, processes=processes, store=store, reads=[folder / LISTING], detail=detail
+        )
     except SweepStopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None

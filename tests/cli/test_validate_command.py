@@ -54,12 +54,25 @@ def test_it_writes_a_table_and_a_picture_and_goes_on_where_it_was(
         (("--limit", "1"), "no such launch has at most 1 warp instructions"),
         (("--output", "table.png"), "ends in .csv"),
         (("--gpu", "h300"), "h300"),
+        (("--detail", "some"), "--detail some: use auto, full, sampled"),
     ],
 )
 def test_bad_input_is_told(words: tuple[str, str], message: str) -> None:
     status, printed = invoke(*words)
     assert status == 2
     assert message in " ".join(printed.replace("│", " ").split())
+
+
+@here
+def test_what_was_sampled_is_simulated_again_in_full(tmp_path: Path) -> None:
+    """`copy4` of 2**22 elements: 4,096 blocks, of which a sample runs a part."""
+    words = ["--kernel", "copy4", "--limit", "1e6", "--processes", "1", "--output", str(tmp_path / "v.csv")]
+    cycles = []
+    for detail in ("sampled", "full"):
+        assert invoke(*words, "--detail", detail)[0] == 0
+        table = pd.read_csv(tmp_path / "v.csv").set_index("launch")
+        cycles.append(int(table["cycles"]["copy4(n=4194304,block=256)"]))
+    assert cycles[0] != cycles[1]
 
 
 def test_a_folder_without_the_suite_is_told(tmp_path: Path) -> None:

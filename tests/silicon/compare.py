@@ -68,7 +68,6 @@ _LANE_ZERO = "nvcc branches around lane 0's stores; the builder guards them, and
 #: (kernel, counter) that differ from the card, with the reason. Closing one means deleting its line.
 DEVIATIONS: dict[tuple[str, str], str] = {
     ("softmax_row", "smsp__inst_executed_op_shared_ld.sum"): _PARTIAL_RESULTS,
-    ("softmax_row", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"): _PARTIAL_RESULTS,
     ("layernorm_row", THREADS): _LANE_ZERO,
 }
 

@@ -76,5 +76,7 @@ int main() {
   for (int own : {1, 0}) for (int first : {0, 16}) for (int bytes : {128, 8192}) for (int deep : {1, 8}) go(16, first, bytes, deep, own, 0, 4);
   for (int warps : {1, 2, 8}) for (int own : {1, 0}) for (int bytes : {128, 8192}) for (int deep : {1, 8}) go(132, 0, bytes, deep, own, 0, warps);
   for (int shape : {1, 2}) for (int own : {1, 0}) for (int bytes : {128, 8192}) for (int deep : {1, 8}) go(132, 0, bytes, deep, own, shape, 4);
+  for (int own : {1, 0}) for (int first : {132, 0}) for (int bytes : {16384, 32768}) for (int deep : {1, 2, 4}) go(132, first, bytes, deep, own, 0, 4);
+  for (int own : {1, 0}) for (int deep : {1, 4}) go(132, 0, 32768, deep, own, 0, 8);
   return 0;
 }
