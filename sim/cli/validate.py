@@ -56,10 +56,10 @@ def validate(
 ) -> None:
     """Compare compiled kernels with the measured card.
 
-    Writes a table of all launches and a picture, and prints the mean error by class. All launches take an hour of one
-    core, those of up to 20 million warp instructions five minutes; those above 50 million are sampled, but for
-    --detail full, which takes two hours. Finished launches are kept beside the table, so a stopped run goes on where it
-    was.
+    Writes a table of all launches and a picture, and prints the mean error by class. All launches take half an hour of
+    one core, those of up to 20 million warp instructions five minutes; those above 50 million are sampled, but for
+    --detail full, which takes an hour more. Finished launches are kept beside the table, so a stopped run goes on where
+    it was.
 
     \b
     Example:
