@@ -44,22 +44,7 @@ class MemorySystem:
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """Set when each packet of the step `[t_start, t_end)` is answered; see `sim.core.memory.weave`."""
         self.state = with_room(self.state, packets.time.size)
-        weave(
-            self.state,
-            self.config,
-            packets.n,
-            packets.time,
-            packets.line,
-            packets.sectors,
-            packets.kind,
-            packets.ops,
-            packets.asked,
-            packets.done,
-            packets.unit,
-            packets.others,
-            packets.peers,
-            packets.free,
-        )
+        weave(self.state, self.config, packets)
 
     def set_clock(self, ratio: float) -> None:
         """From here on the SMs' clock is `ratio` of the nominal one, which the memory system keeps."""
@@ -324,7 +309,7 @@ def gpc_of_each_sm(profile: Profile) -> npt.NDArray[np.int64]:
 
 
 def memory_state(profile: Profile) -> MemoryState:
-    """Empty caches, closed rows, idle ports, no room for packets yet (`with_room`).
+    """Closed rows, idle ports, no room for packets yet (`with_room`); `flush` empties the caches.
 
     SMs are numbered in the order in which they get blocks: those of a TPC are neighbours, and so
     are a GPC's TPCs (microbench_4, `place`).
@@ -370,7 +355,6 @@ def memory_state(profile: Profile) -> MemoryState:
     mem.sms[:, columns.M_PARTITION] = partitions[gpcs] if cfg.partitions > 1 else 0
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
-    flush(mem)
     return mem
 
 

@@ -28,7 +28,22 @@ def complete_metric(incomplete: str) -> list[str]:
     return [name for name in TABLE if name.startswith(incomplete)]
 
 
+def check_detail(detail: str) -> str:
+    """The value of --detail, if there is such a one."""
+    from sim.sampling import DETAILS
+
+    if detail not in DETAILS:
+        raise typer.BadParameter(f"{detail!r}: use {', '.join(DETAILS)}")
+    return detail
+
+
 Gpu = Annotated[str, typer.Option(help="Profile name or TOML file.", autocompletion=complete_gpu)]
+Detail = Annotated[
+    str,
+    typer.Option(
+        help="auto, full, or sampled: run a part of the blocks, on a scale model of the GPU.", callback=check_detail
+    ),
+]
 Json = Annotated[Path | None, typer.Option(help="Also write it as JSON to this file; - prints it instead.")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes to use; default: one a core.")]
 

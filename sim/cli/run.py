@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sim.cli.kernel_files import KernelOptions, is_kernel_file, launch_of
-from sim.cli.options import STANDARD_OUTPUT, Gpu, Json, check_places, write
+from sim.cli.options import STANDARD_OUTPUT, Detail, Gpu, Json, check_places, write
 from sim.cli.workloads import complete_settings, complete_workload, list_workloads, workload_launch
 from sim.launch import Launch
 
@@ -40,9 +40,7 @@ def run(
         typer.Option(help="SM to record over time for --html and --trace, which then execute all blocks. Default: 0."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare the workload's result with NumPy's.")] = False,
-    detail: Annotated[
-        str, typer.Option(help="auto, full, or sampled: run a part of the blocks, on a scale model of the GPU.")
-    ] = "auto",
+    detail: Detail = "auto",
     list_: Annotated[bool, typer.Option("--list", help="List the workloads and their parameters.")] = False,
     kernel: Annotated[str, typer.Option(help="Kernel of the file, such as saxpy or 'mm<32>'.")] = "",
     grid: Annotated[str, typer.Option(help="Blocks, such as 4096 or 64x64.")] = "",
@@ -72,15 +70,11 @@ def run(
       tailwave run kernel.cu --kernel saxpy --grid 4096 --block 256 \\
           --arg 1048576 --arg 2.0f --arg f32[1048576]=random --arg f32[1048576]
     """
-    from sim.sampling import DETAILS
-
     options = [f"-D{d}" for d in define or []] + [f"-I{i}" for i in include or []] + (option or [])
     given = KernelOptions(kernel, grid, block, tuple(arg or ()), shared, arch, tuple(options), cluster)
     if list_ or not workload:
         typer.echo(list_workloads())
         return
-    if detail not in DETAILS:
-        raise typer.BadParameter(f"--detail {detail}: use {', '.join(DETAILS)}")
     if check and detail == "sampled":
         raise typer.BadParameter("--check needs every block's result: use --detail full")
     if STANDARD_OUTPUT in (html, trace):

@@ -10,6 +10,7 @@ import typer
 
 from sim.cli.options import (
     STANDARD_OUTPUT,
+    Detail,
     Json,
     Processes,
     check_places,
@@ -48,7 +49,7 @@ def sweep(
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table as CSV; - prints it instead.")] = None,
     json: Json = None,
-    detail: Annotated[str, typer.Option(help="auto, full, or sampled, as for `tailwave run`.")] = "auto",
+    detail: Detail = "auto",
     store: Annotated[
         Path | None, typer.Option(help="File that keeps finished points; default: one in the user's cache folder.")
     ] = None,

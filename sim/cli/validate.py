@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.options import Gpu, Processes
+from sim.cli.options import Detail, Gpu, Processes
 from sim.files import check_place, whole_file
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def validate(
     kernels: Annotated[list[str] | None, typer.Option("--kernel", help="Only this kernel; repeatable.")] = None,
     suite: Annotated[Path | None, typer.Option(help="Folder with kernels.sass.gz and kernels_counters.csv.")] = None,
     output: Annotated[Path, typer.Option(help="Table to write; the picture goes beside it.")] = Path("validate.csv"),
-    detail: Annotated[str, typer.Option(help="auto, full, or sampled, as for `tailwave run`.")] = "auto",
+    detail: Detail = "auto",
     processes: Processes = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what an earlier run has finished.")] = False,
 ) -> None:
@@ -66,13 +66,10 @@ def validate(
       tailwave validate --class streaming --limit 1e6
     """
     from sim.profile import load_profile
-    from sim.sampling import DETAILS
     from sim.sweeps import SweepStopped, sweep
     from validation.compare import METRICS, comparison, summaries
     from validation.suite import INSTRUCTIONS, LISTING, SUITE, card, launch
 
-    if detail not in DETAILS:
-        raise typer.BadParameter(f"--detail {detail}: use {', '.join(DETAILS)}")
     folder = suite or SUITE
     name = load_profile(gpu).gpu.name
     cases = choose_cases(folder, limit, classes or [], kernels or [])

@@ -53,55 +53,34 @@ from sim.limits import MAX_CLUSTER, MAX_SLOTS
 XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
 
 
-def weave(
-    mem: Any,
-    cfg: Any,
-    req_n: Any,
-    req_time: Any,
-    req_line: Any,
-    req_sectors: Any,
-    req_kind: Any,
-    req_ops: Any,
-    req_bytes: Any,
-    req_done: Any,
-    req_unit: Any,
-    req_others: Any,
-    peers: Any,
-    req_free: Any,
-) -> None:
+def weave(mem: Any, cfg: Any, q: Any) -> None:
     """Answer the packets that SMs left in a time step.
 
-    `mem` and `cfg` are a `MemoryState` and a `MemoryConfig`. `req_n[sm]` packets of
-    each SM lie in `[sm, 0 .. req_n[sm])` of the other arrays, times not descending:
-    `req_time` SM cycles; `req_line` byte address >> 7; `req_sectors` bits 0..3 the
-    sectors, bits 4..7 those that are written only in part; `req_kind` load, store,
-    atomic, reduction, fetch; `req_ops` lane operations of an atomic; `req_bytes`
-    distinct bytes that the lanes asked for; `req_unit` 1 for packets of the SM's TMA
-    unit; `req_others` further SMs that get the answer, as `layout.Requests` has them.
-    Sets `req_done[sm, k]`: the cycle at which the data or the acknowledgement is
-    at the SM, at least the L2 hit latency after `req_time`.
+    `mem` and `cfg` are a `MemoryState` and a `MemoryConfig`, `q` are `layout.Requests`. `q.n[sm]` packets of each SM
+    lie in `[sm, 0 .. q.n[sm])` of the other arrays, times not descending: `time` SM cycles; `line` byte address >> 7;
+    `sectors` bits 0..3 the sectors, bits 4..7 those that are written only in part; `kind` load, store, atomic,
+    reduction, fetch; `ops` lane operations of an atomic; `asked` distinct bytes that the lanes asked for; `unit` 1 for
+    packets of the SM's TMA unit; `others` further SMs that get the answer. Sets `done[sm, k]`: the cycle at which the
+    data or the acknowledgement is at the SM, at least the L2 hit latency after `time`; and `free`.
     """
-    if not req_n.any():
+    if not q.n.any():
         return
-    send_packets(mem, cfg, req_n, req_time, req_sectors, req_kind, req_unit, req_free)
-    total = order_packets(mem.arrive, mem.order, mem.bucket, req_time.shape[1], req_n)
+    send_packets(mem, cfg, q.n, q.time, q.sectors, q.kind, q.unit, q.free)
+    total = order_packets(mem.arrive, mem.order, mem.bucket, q.time.shape[1], q.n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]
-        look_up(mem, cfg, packets, req_line, req_sectors, req_kind, req_ops, req_bytes, req_unit)
+        look_up(mem, cfg, q, packets)
         serve(mem, cfg)
-        answer(mem, cfg, packets, req_sectors, req_kind, req_done, req_others, peers)
+        answer(mem, cfg, q, packets)
 
 
 @kernel
-def look_up(
-    mem: Any, cfg: Any, packets: Any,
-    req_line: Any, req_sectors: Any, req_kind: Any, req_ops: Any, req_bytes: Any, req_unit: Any,
-) -> None:  # fmt: skip
+def look_up(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     """L2 look-ups of a chunk of packets; what is known of each answer goes to `batch`."""
-    capacity = req_line.shape[1]
+    capacity = q.line.shape[1]
     for j in range(len(packets)):
         if j % AHEAD == 0:
-            bring_near(mem, cfg, packets[j : j + AHEAD], req_line)
+            bring_near(mem, cfg, packets[j : j + AHEAD], q.line)
         sm = packets[j] // capacity
         k = packets[j] - sm * capacity
         batch = mem.batch[j]
@@ -114,14 +93,14 @@ def look_up(
         batch[B_JOIN] = -1
         mem.touch[0, T_ROW] = -1
         mem.touch[1, T_ROW] = -1
-        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(req_line[sm, k])
-        kind, sectors = req_kind[sm, k], req_sectors[sm, k]
+        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(q.line[sm, k])
+        kind, sectors = q.kind[sm, k], q.sectors[sm, k]
         if kind == LOAD or kind == FETCH:
-            load(mem, cfg, j, sm, arrive, line, sectors & 15, req_bytes[sm, k], kind, req_unit[sm, k])
+            load(mem, cfg, j, sm, arrive, line, sectors & 15, q.asked[sm, k], kind, q.unit[sm, k])
         elif kind == STORE:
-            store(mem, cfg, j, sm, arrive, line, sectors, req_bytes[sm, k])
+            store(mem, cfg, j, sm, arrive, line, sectors, q.asked[sm, k])
         else:
-            atomic(mem, cfg, j, near, arrive, line, sectors, req_ops[sm, k], req_bytes[sm, k], kind)
+            atomic(mem, cfg, j, near, arrive, line, sectors, q.ops[sm, k], q.asked[sm, k], kind)
         for side in range(2):
             touch = mem.touch[side]
             if touch[T_ROW] >= 0:
@@ -131,15 +110,15 @@ def look_up(
 
 
 @kernel
-def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
+def bring_near(mem: Any, cfg: Any, packets: Any, lines: Any) -> None:
     """Read what look-ups of these packets will need, so that the host waits for many cache misses at a time."""
-    capacity = req_line.shape[1]
+    capacity = lines.shape[1]
     half = cfg.slices * cfg.sets
     last = cfg.ways // 2
     warm = 0
     for packet in packets:
         sm = packet // capacity
-        line = line_number(req_line[sm, packet - sm * capacity])
+        line = line_number(lines[sm, packet - sm * capacity])
         row, entry = l2_set(line, cfg), flight_entry(line)
         warm ^= mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
         for partition in range(cfg.partitions):
@@ -149,27 +128,25 @@ def bring_near(mem: Any, cfg: Any, packets: Any, req_line: Any) -> None:
 
 
 @kernel
-def answer(
-    mem: Any, cfg: Any, packets: Any, req_sectors: Any, req_kind: Any, req_done: Any, req_others: Any, peers: Any
-) -> None:
+def answer(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     """Complete a chunk's answers with DRAM's times and book them on the response ports."""
-    capacity = req_done.shape[1]
+    capacity = q.done.shape[1]
     for j in range(len(packets)):
         sm = packets[j] // capacity
         k = packets[j] - sm * capacity
         gpc = mem.sms[sm, M_GPC]
         ready = data_ready(mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
-        kind = req_kind[sm, k]
-        sectors = sector_count(req_sectors[sm, k] | (req_sectors[sm, k] >> 4))
+        kind = q.kind[sm, k]
+        sectors = sector_count(q.sectors[sm, k] | (q.sectors[sm, k] >> 4))
         if kind == LOAD or kind == FETCH or kind == ATOMIC:
             mem.counts[XBAR_READ] += sectors
             for port, work in ((cfg.sms + gpc, cfg.gpc_sector), (sm, cfg.response_sector)):
                 ready = reserve(mem.responses, port, ready, sectors * work)
-            if req_others[sm, k]:
-                ready = answer_others(mem, cfg, peers[sm], req_others[sm, k], ready, sectors)
+            if q.others[sm, k]:
+                ready = answer_others(mem, cfg, q.peers[sm], q.others[sm, k], ready, sectors)
         if kind != LOAD and kind != FETCH:
             mem.counts[XBAR_WRITE] += sectors
-        req_done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
+        q.done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
 
 
 @kernel

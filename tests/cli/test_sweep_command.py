@@ -114,7 +114,7 @@ def test_a_cluster_is_told_by_its_address(tailwave: Callable[..., Any]) -> None:
         (("sweep", "memory.copy", "n=1", "--store", "a", "--no-store"), "not both"),
         (("sweep", "memory.copy", "n=1", "--csv", "-", "--json", "-"), "only one of the outputs"),
         (("sweep", "memory.copy", "n=1", "--csv", "no/such.csv"), "there is no folder 'no'"),
-        (("sweep", "memory.copy", "n=1", "--detail", "most"), "detail='most'"),
+        (("sweep", "memory.copy", "n=1", "--detail", "most"), "'most': use auto, full, sampled"),
         (("sweep", "memory.copy"), "Missing argument"),
     ],
 )

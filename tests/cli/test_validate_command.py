@@ -54,7 +54,7 @@ def test_it_writes_a_table_and_a_picture_and_goes_on_where_it_was(
         (("--limit", "1"), "no such launch has at most 1 warp instructions"),
         (("--output", "table.png"), "ends in .csv"),
         (("--gpu", "h300"), "h300"),
-        (("--detail", "some"), "--detail some: use auto, full, sampled"),
+        (("--detail", "some"), "'some': use auto, full, sampled"),
     ],
 )
 def test_bad_input_is_told(words: tuple[str, str], message: str) -> None:
