@@ -299,7 +299,7 @@ def configuration(
 
 def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.recarray[Any, Any]:
     """Fresh state of all SMs; memory is taken only where it is used."""
-    st = np.zeros(sms, layout.SM_RECORD).view(np.recarray)
+    st = layout.zeros((sms,), layout.SM_RECORD).view(np.recarray)
     st.wake[:] = layout.NEVER
     st.sv[:, layout.SV_NEXT] = layout.NEVER
     st.sv[:, layout.SV_COMPLETION] = layout.NEVER
@@ -309,8 +309,8 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
     st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
     tags = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
-    st.l1_tag[:, :tags] = -1
-    st.l1_fill[:, :tags] = layout.NEVER
+    st.l1_tag[:, :tags, layout.TAG_LINE] = -1
+    st.l1_fill[:, :tags, : layout.FILL_DATA] = layout.NEVER
     st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
     st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
     st.ctx[:] = contexts(1, {i.op for i in program.instructions})
@@ -549,7 +549,7 @@ def make_engine(
     others = _other_banks(program, variables_at)
     shared_rows = program.shared_row_values({0: bank, **others})
     rows = len(shared_rows) + slots * occupancy.warps_per_block * program.rows_per_warp
-    registers = np.zeros((sms, rows, WARP_SIZE), np.uint32)
+    registers = layout.zeros((sms, rows, WARP_SIZE), np.uint32)
     registers[:, : len(shared_rows)] = shared_rows
     code, constants = constant_memory(program, bank, others)
     n = len(program.instructions)

@@ -6,7 +6,6 @@ ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from sim.core.address_map import homes
 from sim.core.dram import settle
 from sim.core.l2_access import bring_in, find_all, hold_dirty
 from sim.core.layout import Requests as Packets
+from sim.core.layout import zeros as cache_aligned_zeros
 from sim.core.memory import weave
 from sim.core.memory_state import CHUNK, TICK, TICK_BITS, Int64s, MemoryConfig, MemoryState
 from sim.counters import Mem
@@ -318,10 +318,8 @@ def memory_state(profile: Profile) -> MemoryState:
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
     requests = CHUNK * (1 + 2 * 2 * (cfg.ways + 2))  # a fetch; in each of two sets fills and write-backs
 
-    def zeros(*shape: int) -> Int64s:  # on a cache line's boundary
-        raw = np.zeros(math.prod(shape) + 7, np.int64)
-        skip = -raw.ctypes.data % 64 // 8
-        return raw[skip : skip + math.prod(shape)].reshape(shape)
+    def zeros(*shape: int) -> Int64s:
+        return cache_aligned_zeros(shape)
 
     mem = MemoryState(
         sets=zeros(slices * cfg.sets, cfg.ways),

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from sim._jit import jit
-from sim.core.rows import any_bits, i64, lane_numbers, lanes, load, mask_of, previous, set_bits, u32, where
-from sim.isa import FULL_MASK
+from sim.core.rows import (
+    any_bits,
+    element,
+    i64,
+    lane_numbers,
+    lanes,
+    load,
+    mask_of,
+    previous,
+    row_function,
+    save,
+    set_bits,
+    u32,
+    where,
+)
+from sim.isa import FULL_MASK, WARP_SIZE
 
 ALL_LANES = FULL_MASK
 
@@ -36,6 +50,35 @@ def lanes_outside(addr, mask, low, high):
     return mask_of((x < i64(low)) | (x > i64(high))) & mask
 
 
+@jit(inline="always")
+def in_order(x):
+    """Whether a row's values go up from lane to lane, or down, or stay: then only neighbours can be equal."""
+    before = previous(x)
+    return (mask_of(x >= before) | 1) == ALL_LANES or (mask_of(x <= before) | 1) == ALL_LANES
+
+
+@jit(inline="always")
+def as_sectors(bits):
+    """A mask of four sectors, from a bit at the first of each sector's eight words."""
+    return ((bits & 0x01010101) * 0x10204080 >> 28) & 15
+
+
+@jit(inline="always")
+def sectors_touched(words):
+    """The sectors that have any of their words in a mask of a line's 32."""
+    some = words | words >> 4
+    some |= some >> 2
+    return as_sectors(some | some >> 1)
+
+
+@jit(inline="always")
+def sectors_covered(words):
+    """The sectors that have all of their words in a mask of a line's 32."""
+    every = words & words >> 4
+    every &= every >> 2
+    return as_sectors(every & every >> 1)
+
+
 @jit
 def coalesce(addr, mask, width, lines, sectors, asked, partial):
     """Group a warp's lanes by 128-byte line; returns the number of lines.
@@ -62,6 +105,16 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
             if (high + 1) & 31:
                 partial[k] |= 1 << s1
         return n
+    if mask == ALL_LANES and width >= 4:
+        x = load(addr, 0)
+        line = x >> 7
+        if in_order(line) and mask_of(line == previous(line)) == 0:  # a line a lane
+            sector = i64(1) << ((x >> 5) & 3)
+            save(lines, 0, line)
+            save(sectors, 0, sector)
+            save(asked, 0, i64(width))
+            save(partial, 0, sector)
+            return WARP_SIZE
     if width >= 4:
         n = words_by_line(addr, mask, width, lines, asked)
     else:
@@ -70,35 +123,25 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
         words = asked[k]
         asked[k] = 4 * popcount(words) if width >= 4 else min(4 * popcount(words), width * (partial[k] >> 4))
         short = 0 if width >= 4 else partial[k] & 15
-        sectors[k], partial[k] = 0, 0
-        for sector in range(4):
-            part = (words >> (8 * sector)) & 0xFF
-            if part:
-                sectors[k] |= 1 << sector
-                if part != 0xFF or (short >> sector) & 1:
-                    partial[k] |= 1 << sector
+        sectors[k] = sectors_touched(words)
+        partial[k] = sectors[k] & (short | ~sectors_covered(words))
     return n
 
 
 @jit
 def words_by_line(addr, mask, width, lines, words):
     """Fill `lines` in order of first use, and `words` with the mask of touched words of each; returns how many."""
-    one = (1 << (width >> 2)) - 1
+    x = load(addr, 0)
+    touched = u32(i64((1 << (width >> 2)) - 1)) << u32((x & 127) >> 2)
+    left = mask
     n = 0
-    at = 0
-    for i in range(32):
-        if (mask >> i) & 1 == 0:
-            continue
-        line = addr[i] >> 7
-        if n == 0 or lines[at] != line:
-            at = 0
-            while at < n and lines[at] != line:
-                at += 1
-            if at == n:
-                lines[n] = line
-                words[n] = 0
-                n += 1
-        words[at] |= one << ((addr[i] & 127) >> 2)
+    while left:
+        line = addr[lowest_lane(left)] >> 7
+        here = mask_of((x >> 7) == i64(line)) & left
+        left &= ~here
+        lines[n] = line
+        words[n] = any_bits(where(lanes(here), touched, 0))
+        n += 1
     return n
 
 
@@ -135,7 +178,7 @@ def banks_used(addr, mask):
 
 
 @jit
-def bank_passes(addr, mask, width, work):
+def bank_passes(addr, mask, width):
     """(passes, ideal): passes that 32 four-byte banks need, and that as many distinct words need at least.
 
     A pass serves one word a bank. Lanes of 32- and 64-bit accesses share their passes;
@@ -148,21 +191,20 @@ def bank_passes(addr, mask, width, work):
         low, high = mask & 0xFFFF, mask & 0xFFFF0000
         passes, ideal = 0, 0
         if low:
-            passes, ideal = group_passes(addr, low, width, work)
+            passes, ideal = group_passes(addr, low, width)
         if high:
-            more, least = group_passes(addr, high, width, work)
+            more, least = group_passes(addr, high, width)
             passes, ideal = passes + more, ideal + least
         return passes, ideal
-    return group_passes(addr, mask, width, work)
+    return group_passes(addr, mask, width)
 
 
 @jit
-def group_passes(addr, mask, width, work):
+def group_passes(addr, mask, width):
     """(passes, ideal) of lanes that share their passes: the most distinct words a bank is asked for.
 
     Counted in units of the access: aligned units of 8 or 16 bytes take two or four
     neighbouring banks whole, so 16 or 8 groups of banks stand for all 32.
-    `work` int64[64] is work space.
     """
     first = lowest_lane(mask)
     x = load(addr, 0)
@@ -181,32 +223,32 @@ def group_passes(addr, mask, width, work):
     count = popcount(firsts)
     if popcount(any_bits(where(lanes(firsts), u32(i64(1)) << bank, 0))) == count:
         return 1, ((count << shift) + 127) // 128
-    return conflicting_passes(addr, firsts, shift, work)
+    return conflicting_passes(units, bank, firsts, shift)
 
 
-@jit
-def conflicting_passes(addr, mask, shift, work):
-    """`group_passes` lane by lane: each bank keeps a list of the lanes that were the first to ask for a unit."""
-    banks = 128 >> shift
-    for b in range(banks):
-        work[b] = -1
-    most, distinct = 1, 0
-    for i in range(32):
-        if (mask >> i) & 1 == 0:
-            continue
-        unit = addr[i] >> shift
-        b = unit & (banks - 1)
-        other = work[b]
-        count = 1
-        while other >= 0 and addr[other] >> shift != unit:
-            other = work[32 + other]
-            count += 1
-        if other < 0:
-            work[32 + i] = work[b]
-            work[b] = i
-            distinct += 1
-            most = max(most, count)
+@row_function
+def conflicting_passes(units, bank, mask, shift):
+    """`group_passes` bank by bank."""
+    further = mask & (mask - 1)
+    apart = in_order(units) and further & mask_of(units == previous(units)) == 0  # no two lanes have one unit
+    most, distinct, left = 1, 0, mask
+    while left:
+        here = mask_of(bank == u32(i64(element(bank, lowest_lane(left))))) & left
+        left &= ~here
+        count = popcount(here) if apart else distinct_values(units, here)
+        most = max(most, count)
+        distinct += count
     return most, ((distinct << shift) + 127) // 128
+
+
+@row_function
+def distinct_values(x, mask):
+    """How many different values the lanes of a mask have."""
+    count = 0
+    while mask:
+        mask &= ~mask_of(x == i64(element(x, lowest_lane(mask))))
+        count += 1
+    return count
 
 
 @jit

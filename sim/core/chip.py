@@ -67,7 +67,7 @@ from sim.core.layout import (
     TR_WARP,
     W_SLOT,
 )
-from sim.core.lsu import settle
+from sim.core.lsu import expect, settle
 from sim.core.mbarrier import arrive_after_copies
 from sim.core.sm import start_block
 from sim.core.tma import packet_answered
@@ -146,7 +146,9 @@ def deliver(st, s, q):
             for j in range(n):
                 latest = max(latest, q.done[m, j])
                 if q.unit[m, j] == 0:
-                    a.rq[own % RING, R_DONE] = q.done[m, j]
+                    k = own % RING
+                    a.rq[k, R_DONE] = q.done[m, j]
+                    expect(a, k)
                     own += 1
                 else:
                     packet_answered(st, s, m, tma, q.done[m, j], q.peers)

@@ -54,7 +54,6 @@ from sim.core.memory_issue import (
     COL_WBAR,
     COL_WIDTH,
     COL_Y,
-    COUNTS,
     LINE_LIST,
     PARTIAL_LIST,
     SECTOR_LIST,
@@ -141,7 +140,7 @@ def issue_distributed(a, s, m, sub, w, pc, base, on, t):
     sectors = sectors_in(work[SECTOR_LIST], n)
     units = n if op == OP_LD else sectors if op == OP_ST or op == OP_REMOTE_STORE else n + sectors
     busy = units * cfg[C_CLUSTER_SECTOR]
-    passes, ideal = group_passes(addr, on, width, work[COUNTS])
+    passes, ideal = group_passes(addr, on, width)
     left, start = enter(a, s, m, sub, t, 1, cfg[C_GLOBAL_REQUEST])
     begin = max(start, a.sv[SV_CLUSTER_FREE])
     a.sv[SV_CLUSTER_FREE] = begin + busy

@@ -8,7 +8,10 @@ that an issue interval of 1.8 cycles can be had in integers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +32,7 @@ from sim.limits import MAX_SUBCORES as MAX_SUBCORES
 from sim.limits import MAX_WARPS as MAX_WARPS
 
 TICK = 16  #: resource-clock ticks a cycle
+CACHE_LINE = 64  #: bytes of the host's caches, which what is used together shares
 NEVER = 1 << 54  #: a time that has not been set
 GLOBAL_BASE = 0x7F00_0000_0000  #: address of the first byte of global memory
 
@@ -41,27 +45,28 @@ MAX_GROUPS = 16  #: groups of asynchronous copies a warp may have pending
 
 # --- per warp: ws[warps, W_COLUMNS]
 (
-    W_STATE,  # W_EMPTY, W_LIVE, W_DRAINING
+    # what every issue needs, in one cache line of the host
     W_PC,
     W_MASK,  # active lanes of the running part
+    W_SINCE,  # cycles are accounted up to here
+    W_REDIRECT,  # fetch restarts here after a taken branch
+    W_LINE,  # instruction line that the warp has, or waits for
+    W_FETCHED,  # that line is with the warp here
+    W_STALL,  # control bits' stall count runs out here
+    W_PENDING,  # memory requests without a known return
+    W_STATE,  # W_EMPTY, W_LIVE, W_DRAINING
     W_EXITED,  # lanes that have exited (or never existed)
     W_SLOT,  # block slot
     W_INDEX,  # warp in its block
-    W_SINCE,  # cycles are accounted up to here
     W_SPLITS,  # parts in the split table
-    W_REDIRECT,  # fetch restarts here after a taken branch
-    W_LINE,  # instruction line that the warp has, or waits for
-    W_STALL,  # control bits' stall count runs out here
-    W_PENDING,  # memory requests without a known return
     W_DRAIN,  # stores are out of the SM here
     W_GROUP,  # asynchronous copies: group being filled
     W_TRACE,  # replay: next record
-    W_FETCHED,  # that line is with the warp here
     W_WGMMA,  # wgmma: group being filled
     W_REGISTERS,  # registers a thread that setmaxnreg left it
     W_PHASE,  # arrivals at the cluster's barrier
 ) = range(19)
-W_COLUMNS = 19
+W_COLUMNS = 24  # whole cache lines
 W_EMPTY, W_LIVE, W_DRAINING = 0, 1, 2
 NOT_READY, DRAINING = -1, -2  #: `need` of a warp slot that still waits for something of its own; that drains
 
@@ -73,7 +78,7 @@ SP_RUNNABLE, SP_AT_BARRIER, SP_AT_WARPSYNC = -1, 32, 64
 
 # --- control-bit barriers: sb[warps, 6, SB_COLUMNS]
 SB_PENDING, SB_TIME, SB_REASON = range(3)
-SB_COLUMNS = 3
+SB_COLUMNS = 4  # a barrier does not straddle cache lines
 
 # --- asynchronous copy groups: ag[warps, MAX_GROUPS, 2]
 AG_LEFT, AG_TIME = range(2)
@@ -185,6 +190,16 @@ R_COLUMNS = 10
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_NODES = 8192
+NODE_COLUMNS = 2
+
+# --- tags of L1: l1_tag[tags, TAG_COLUMNS]; a set of four is a cache line of the host
+TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use
+TAG_COLUMNS = 2
+
+# --- what a tag has: l1_fill[tags, FILL_COLUMNS], a cache line of the host
+# 0 to 3: when a sector is there; NEVER: absent; < 0: packet -1-k is out
+FILL_DATA = 4  # number of its line of data
+FILL_COLUMNS = 8
 
 # --- TMA: transfers tr[MAX_TRANSFERS, TR_COLUMNS] and their packets tq[TMA_RING, TQ_COLUMNS]
 TR_LEFT, TR_TIME, TR_BARRIER, TR_BYTES, TR_WARP, TR_GROUP, TR_PC, TR_ISSUED, TR_MASK = range(9)
@@ -434,7 +449,15 @@ def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requ
     )  # type: ignore[call-arg]
 
 
-SM_RECORD = np.dtype(
+def _record(fields: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]]) -> np.dtype[np.void]:
+    """A record whose fields, and the record after it, begin with a cache line of the host."""
+    kinds = [np.dtype((kind, shape)) for _, kind, shape in fields]
+    *offsets, size = accumulate((-(-k.itemsize // CACHE_LINE) * CACHE_LINE for k in kinds), initial=0)
+    names = [name for name, _, _ in fields]
+    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": size}, align=True)
+
+
+SM_RECORD = _record(
     [
         ("preds", np.int64, (MAX_WARPS, PREDICATES)),
         ("ws", np.int64, (MAX_WARPS, W_COLUMNS)),
@@ -461,12 +484,10 @@ SM_RECORD = np.dtype(
         ("er", np.int64, (ER_COLUMNS,)),
         ("ctx", np.int64, (CTX_SIZE,)),  # what special registers read (`core.context.Ctx`)
         ("en", np.int64, (MAX_ENTRIES, E_COLUMNS)),
-        ("nodes", np.int64, (MAX_NODES, 2)),  # waiter nodes: entry, next
+        ("nodes", np.int64, (MAX_NODES, NODE_COLUMNS)),  # waiter nodes: entry, next
         ("rq", np.int64, (RING, R_COLUMNS)),
-        ("l1_tag", np.int64, (MAX_L1_LINES,)),  # line of memory, -1 none
-        ("l1_used", np.int64, (MAX_L1_LINES,)),  # SV_LRU at its latest use
-        ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of the line of data that the tag has
-        ("l1_fill", np.int64, (MAX_L1_LINES, 4)),  # when a sector is there; NEVER: absent; < 0: packet -1-k is out
+        ("l1_tag", np.int64, (MAX_L1_LINES, TAG_COLUMNS)),
+        ("l1_fill", np.int64, (MAX_L1_LINES, FILL_COLUMNS)),
         ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`
         ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
         ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
@@ -474,7 +495,7 @@ SM_RECORD = np.dtype(
         ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),
-        ("scratch", np.int64, (8, 64)),  # addresses, lines, sectors, ...
+        ("scratch", np.int64, (9, 64)),  # addresses, lines, sectors, ...
         ("terms", np.uint32, (WGMMA_ROWS, WARP_SIZE)),  # work space of `exec_wgmma`
         ("tr", np.int64, (MAX_TRANSFERS, TR_COLUMNS)),
         ("tq", np.int64, (TMA_RING, TQ_COLUMNS)),
@@ -483,8 +504,7 @@ SM_RECORD = np.dtype(
         ("la", np.int64, (MAX_ARRIVALS, LA_COLUMNS)),
         ("jb", np.int64, (MAX_JOBS, J_COLUMNS)),
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
-    ],
-    align=True,
+    ]
 )
 """One SM. A compiled function gets a record by its address, so calls cost the same however much it holds."""
 
@@ -513,6 +533,15 @@ class Shared(NamedTuple):
     replay_at: npt.NDArray[np.int64]  # first record of each warp of each block, and the end
     replay_addr: npt.NDArray[np.int64]  # [memory records, 32]
     replay_addr_at: npt.NDArray[np.int64]  # row of replay_addr a record has, -1 none
+
+
+def zeros(shape: Sequence[int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    """`np.zeros` that begins with a cache line of the host, which arrays of whole pages do not."""
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    skip = -raw.ctypes.data % CACHE_LINE
+    return raw[skip : skip + size].view(kind).reshape(shape)
 
 
 def ticks(cycles: float) -> int:

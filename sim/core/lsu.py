@@ -26,6 +26,7 @@ from sim.core.layout import (
     C_REGISTER_ROWS,
     C_TAG,
     E_BARRIER,
+    E_COLUMNS,
     E_COUNT,
     E_EXTRA,
     E_GROUP,
@@ -37,7 +38,10 @@ from sim.core.layout import (
     E_ROW,
     E_TIME,
     E_WARP,
+    FILL_COLUMNS,
+    FILL_DATA,
     NEVER,
+    NODE_COLUMNS,
     R_DONE,
     R_FIRST,
     R_KIND,
@@ -67,21 +71,22 @@ from sim.core.layout import (
     SV_PACKETS,
     SV_RECORD,
     SV_SENT,
+    TAG_COLUMNS,
+    TAG_LINE,
+    TAG_USED,
     TICK,
     W_PC,
     W_PENDING,
     W_SINCE,
 )
 from sim.core.record import note
-from sim.core.rows import i64, least, load, mask_of, prefetch
+from sim.core.rows import prefetch
 from sim.core.xbar import half_flits
 from sim.counters import Inst, Sm, Stall, Track
-from sim.isa import WARP_SIZE
 
 LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 LOAD_TRACK, COPY_TRACK = int(Track.LOAD), int(Track.COPY)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
-LANES = WARP_SIZE  #: of a row
 SET_STRIDE, SET_SKEW = 311, 17  #: sets from a line to the next, and more where the sets have all had one; primes
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
@@ -114,33 +119,65 @@ def stay_in_stage(a, duration):
 
 
 @inner(inline="always")
-def l1_set(s, line):
-    """First tag of the set of a line. Lines in a row go to sets all over the array, each `sets` of them to all."""
-    sets = s.cfg[C_L1_SETS]
-    return (line % sets + SET_SKEW * (line // sets)) * SET_STRIDE % sets * s.cfg[C_L1_WAYS]
+def divided(x, n, inverse):
+    """Quotient and remainder of `x` by `n`, for `inverse = 1 / n`: much faster than a division."""
+    q = int(x * inverse)
+    rest = x - q * n
+    if rest < 0:
+        return q - 1, rest + n
+    return (q + 1, rest - n) if rest >= n else (q, rest)
+
+
+@inner(inline="always")
+def l1_set(line, sets, inverse):
+    """The set of a line. Lines in a row go to sets all over the array, each `sets` of them to all."""
+    turn, place = divided(line, sets, inverse)
+    return divided((place + SET_SKEW * turn) * SET_STRIDE, sets, inverse)[1]
 
 
 @inner(inline="always")
 def l1_find(a, first, ways, line):
-    """Index of the tag that holds `line`, of the set that begins at `first`, or -1."""
-    if ways == LANES:
-        at = mask_of(load(a.l1_tag, first // LANES) == i64(line))
-        return first + lowest_lane(at) if at else -1
+    """The tag that holds `line`, of the set that begins at `first`, or -1."""
     for k in range(first, first + ways):
-        if a.l1_tag[k] == line:
+        if a.l1_tag[k, TAG_LINE] == line:
             return k
     return -1
+
+
+@inner
+def l1_look_up(a, s, lines, n, places):
+    """Fill `places` with the tags that hold `n` lines; with -1 - the first tag of its set where none does.
+
+    What the lines need is asked for from the host's caches all at once.
+    """
+    sets, ways = s.cfg[C_L1_SETS], s.cfg[C_L1_WAYS]
+    inverse = 1.0 / sets
+    for k in range(n):
+        places[k] = l1_set(lines[k], sets, inverse) * ways
+        prefetch(a.l1_tag, places[k] * TAG_COLUMNS)
+    for k in range(n):
+        at = l1_find(a, places[k], ways, lines[k])
+        places[k] = at if at >= 0 else -1 - places[k]
+        if at >= 0:
+            prefetch(a.l1_fill, at * FILL_COLUMNS)
+
+
+@inner(inline="always")
+def l1_place(a, s, line, place):
+    """The tag for a line that `l1_look_up` found at `place`, and whether the line holds it; else it gets one."""
+    if place >= 0:
+        if a.l1_tag[place, TAG_LINE] == line:
+            return place, True
+        place = -1 - (place - place % s.cfg[C_L1_WAYS])  # a line looked up along with this one has taken its tag
+    return l1_claim(a, s, -1 - place, line), False
 
 
 @inner(inline="always")
 def l1_oldest(a, first, ways):
     """The tag of a set that was used longest ago; an empty one, if there is one."""
-    if ways == LANES:
-        used = load(a.l1_used, first // LANES)
-        return first + lowest_lane(mask_of(used == i64(least(used))))
     oldest = first
     for k in range(first + 1, first + ways):
-        if a.l1_used[k] < a.l1_used[oldest]:
+        if a.l1_tag[k, TAG_USED] < a.l1_tag[oldest, TAG_USED]:
             oldest = k
     return oldest
 
@@ -154,28 +191,28 @@ def l1_give_up(a, s):
         first = a.sv[SV_L1_TURN] * ways
         a.sv[SV_L1_TURN] = (a.sv[SV_L1_TURN] + 1) % s.cfg[C_L1_SETS]
         for k in range(first, first + ways):
-            if a.l1_tag[k] >= 0 and (at < 0 or a.l1_used[k] < a.l1_used[at]):
+            if a.l1_tag[k, TAG_LINE] >= 0 and (at < 0 or a.l1_tag[k, TAG_USED] < a.l1_tag[at, TAG_USED]):
                 at = k
-    a.l1_tag[at] = -1
-    a.l1_used[at] = 0
-    return a.l1_data[at]
+    a.l1_tag[at, TAG_LINE] = -1
+    a.l1_tag[at, TAG_USED] = 0
+    return a.l1_fill[at, FILL_DATA]
 
 
 @inner
 def l1_claim(a, s, first, line):
-    """Index of the tag that `line` gets in the set that begins at `first`, with a line of data that is empty.
+    """The tag that `line` gets in the set that begins at `first`, with a line of data that is empty.
 
     An empty tag gets a line of data that is free, or that of the set whose turn it is; where the set has no empty tag,
     `line` takes the place of its least recently used one.
     """
     at = l1_oldest(a, first, s.cfg[C_L1_WAYS])
-    if a.l1_tag[at] < 0:
+    if a.l1_tag[at, TAG_LINE] < 0:
         if a.sv[SV_L1_LINES] < s.cfg[C_L1_LINES]:
-            a.l1_data[at] = a.sv[SV_L1_LINES]
+            a.l1_fill[at, FILL_DATA] = a.sv[SV_L1_LINES]
             a.sv[SV_L1_LINES] += 1
         else:
-            a.l1_data[at] = l1_give_up(a, s)
-    a.l1_tag[at] = line
+            a.l1_fill[at, FILL_DATA] = l1_give_up(a, s)
+    a.l1_tag[at, TAG_LINE] = line
     for sector in range(4):
         a.l1_fill[at, sector] = NEVER
     return at
@@ -217,6 +254,7 @@ def wait_for(a, m, entry, packet):
         return
     node = a.sv[SV_FREE_NODE]
     a.sv[SV_FREE_NODE] = a.nodes[node, 1]
+    prefetch(a.nodes, a.nodes[node, 1] * NODE_COLUMNS)
     a.nodes[node, 0] = entry
     a.nodes[node, 1] = head
     a.rq[packet, R_WAITERS] = node
@@ -224,40 +262,35 @@ def wait_for(a, m, entry, packet):
 
 
 @inner(forceinline=True)
-def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
+def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allocate):
     """Look up `n` lines in L1 from tick `start`; returns the cycle when what is on its way by a known time is there.
 
-    Absent sectors are asked of L2; `entry` waits for the packets.
+    Absent sectors are asked of L2; `entry` waits for the packets. `places` is work space.
     """
     cfg = s.cfg
-    ways, tag, sent = cfg[C_L1_WAYS], cfg[C_TAG], 0
+    tag, sent = cfg[C_TAG], 0
     latest = 0
     hits = 0
     if allocate:
-        for k in range(n):
-            prefetch(a.l1_tag, l1_set(s, lines[k]))
+        l1_look_up(a, s, lines, n, places)
     for k in range(n):
         line, missing = lines[k], sectors[k]
         at = -1
         if allocate:
-            first = l1_set(s, line)
-            at = l1_find(a, first, ways, line)
-            if at < 0:
-                at = l1_claim(a, s, first, line)
-            else:
-                left = missing
-                while left:
-                    sector = lowest_lane(left)
-                    left &= left - 1
-                    fill = a.l1_fill[at, sector]
-                    if fill != NEVER:
-                        missing ^= 1 << sector
-                        hits += 1
-                        if fill < 0:
-                            wait_for(a, m, entry, -1 - fill)
-                        elif fill > latest:
-                            latest = fill
-            a.l1_used[at] = a.sv[SV_LRU] + 1 + k
+            at, held = l1_place(a, s, line, places[k])
+            left = missing if held else 0
+            while left:
+                sector = lowest_lane(left)
+                left &= left - 1
+                fill = a.l1_fill[at, sector]
+                if fill != NEVER:
+                    missing ^= 1 << sector
+                    hits += 1
+                    if fill < 0:
+                        wait_for(a, m, entry, -1 - fill)
+                    elif fill > latest:
+                        latest = fill
+            a.l1_tag[at, TAG_USED] = a.sv[SV_LRU] + 1 + k
         if missing:
             time = (start + max(k * tag, sent * cfg[C_PACKET])) // TICK + cfg[C_L1_MISS]
             packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at)
@@ -275,17 +308,17 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, n, allocate):
 
 
 @inner(inline="always")
-def keep_stored(a, s, line, whole):
-    """A store's line takes a tag of L1, as a load's does; sectors that it wrote `whole` are there. Returns the tag."""
-    first = l1_set(s, line)
-    at = l1_find(a, first, s.cfg[C_L1_WAYS], line)
-    if at < 0:
-        at = l1_claim(a, s, first, line)
+def keep_stored(a, s, line, place, whole):
+    """A store's line takes a tag of L1, as a load's does; sectors that it wrote `whole` are there. Returns the tag.
+
+    `place` is from `l1_look_up`.
+    """
+    at, _ = l1_place(a, s, line, place)
     for sector in range(4):
         if (whole >> sector) & 1 and a.l1_fill[at, sector] == NEVER:
             a.l1_fill[at, sector] = 0
     a.sv[SV_LRU] += 1
-    a.l1_used[at] = a.sv[SV_LRU]
+    a.l1_tag[at, TAG_USED] = a.sv[SV_LRU]
     return at
 
 
@@ -322,6 +355,14 @@ def arrived(a, s, m, e, done):
         )  # fmt: skip
         en[e, E_NEXT] = a.sv[SV_FREE_ENTRY]
         a.sv[SV_FREE_ENTRY] = e
+
+
+@inner(inline="always")
+def expect(a, packet):
+    """Ask the host's caches for what `settle` will touch of a packet."""
+    prefetch(a.l1_fill, max(a.rq[packet, R_L1], 0) * FILL_COLUMNS)
+    prefetch(a.en, max(a.rq[packet, R_FIRST], 0) * E_COLUMNS)
+    prefetch(a.nodes, max(a.rq[packet, R_WAITERS], 0) * NODE_COLUMNS)
 
 
 @inner

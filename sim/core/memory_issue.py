@@ -11,6 +11,7 @@ from sim.core.access import (
     group_passes,
     lanes_outside,
     lowest_lane,
+    popcount,
 )
 from sim.core.array_ports import BOTH, READ, WRITE, passes_lost, take_port, take_ports_for
 from sim.core.exec_atomic import ADDRESS, apply_atomic, gather_operand, scatter_result
@@ -107,7 +108,16 @@ from sim.core.layout import (
     W_PENDING,
     W_SLOT,
 )
-from sim.core.lsu import keep_stored, load_lines, new_entry, shared_stage, stay_in_stage, through_queue, wait_for
+from sim.core.lsu import (
+    keep_stored,
+    l1_look_up,
+    load_lines,
+    new_entry,
+    shared_stage,
+    stay_in_stage,
+    through_queue,
+    wait_for,
+)
 from sim.core.operands import predicate_mask
 from sim.core.record import note
 from sim.counters import Inst, Stall, Track
@@ -158,8 +168,8 @@ COL_X, COL_Y, COL_SPACE, COL_WIDTH, COL_FLAGS = (
     int(Col.FLAGS),
 )
 COL_PA, COL_PD, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.PD), int(Col.WBAR), int(Col.RBAR)
-# rows of the work space `scratch[sm, 8, 64]`
-ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, COUNTS, FRAME = range(8)
+# rows of the work space `scratch[sm, 9, 64]`
+ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, PLACE_LIST, COUNTS, FRAME = range(9)
 
 
 @inner
@@ -315,8 +325,7 @@ def sectors_in(sector_list, n):
     """Sectors of `n` lines."""
     total = 0
     for k in range(n):
-        x = sector_list[k]
-        total += (x & 1) + ((x >> 1) & 1) + ((x >> 2) & 1) + ((x >> 3) & 1)
+        total += popcount(sector_list[k])
     return total
 
 
@@ -325,7 +334,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
     work = a.scratch
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
-    passes, ideal = group_passes(addr, on, width, work[COUNTS])
+    passes, ideal = group_passes(addr, on, width)
     cfg = s.cfg
     line = cfg[C_TAG] if s.code[pc, COL_OP] in (OP_LD, OP_LDGSTS) else cfg[C_PACKET]
     duration = max(cfg[C_GLOBAL_REQUEST], n * line, passes * cfg[C_SHARED_WAVEFRONT])
@@ -345,7 +354,9 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     low = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] + wide + 2 * (passes - 1) + extra
     row = s.code[pc, COL_D] if s.code[pc, COL_ND] > 0 else -1
     entry = new_entry(a, m, w, row, s.code[pc, COL_ND], s.code[pc, COL_WBAR], group, cfg[C_L1_FILL] + wide + extra, low)
-    latest = load_lines(a, s, m, pc, entry, start, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], n, allocate)
+    latest = load_lines(
+        a, s, m, pc, entry, start, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PLACE_LIST], n, allocate
+    )
     if latest > 0:
         low = max(low, latest + cfg[C_L1_FILL] + wide + extra)
     if group >= 0:
@@ -369,8 +380,10 @@ def begin_store(a, s, m, w, pc, start, n, width):
     """Send a store's lines to L2; L1 is written through and keeps them, as loads' (microbench_6, `store_fill`)."""
     cfg, work = s.cfg, a.scratch
     out = start // TICK
+    l1_look_up(a, s, work[LINE_LIST], n, work[PLACE_LIST])
     for k in range(n):
-        at = keep_stored(a, s, work[LINE_LIST, k], work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k])
+        whole = work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k]
+        at = keep_stored(a, s, work[LINE_LIST, k], work[PLACE_LIST, k], whole)
         time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         send(
             a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
@@ -490,7 +503,7 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         home = a.bs[a.ws[w, W_SLOT], B_SHARED]
         copy_async(on, source, width, shared_addr, addr, GLOBAL_BASE, s.g8, a.s8[home : home + cfg[C_SHARED_BYTES]])
     group = a.ws[w, W_GROUP] % MAX_GROUPS
-    passes, ideal = bank_passes(shared_addr, on, width, work[COUNTS])
+    passes, ideal = bank_passes(shared_addr, on, width)
     if source == 0:
         left, start = enter(a, s, m, sub, t, passes, max(cfg[C_GLOBAL_REQUEST], passes * cfg[C_SHARED_WAVEFRONT]))
         n = 0
@@ -502,11 +515,11 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
 
 
 @inner
-def matrix_passes(addr, matrices, work):
+def matrix_passes(addr, matrices):
     """Passes of ldmatrix or stmatrix: eight 16-byte rows a matrix, one matrix after another."""
     passes = 0
     for k in range(matrices):
-        passes += group_passes(addr, 0xFF << (8 * k), 16, work)[0]
+        passes += group_passes(addr, 0xFF << (8 * k), 16)[0]
     return passes
 
 
@@ -543,18 +556,18 @@ def issue_shared(a, s, m, sub, w, pc, base, on, t):
                 scatter_result(code, pc, s.U[m], base, on, data)
     extra = 0
     if matrices:
-        passes = matrix_passes(addr, width, work[COUNTS])
+        passes = matrix_passes(addr, width)
         ideal = width
         extra = cfg[C_LDSM_EXTRA]
     elif op == OP_ATOM or op == OP_RED:
         if code[pc, COL_FLAGS] & FLAG_COUNT:
-            passes = bank_passes(addr, on, width, work[COUNTS])[0]
+            passes = bank_passes(addr, on, width)[0]
         else:
             passes = atomic_passes(addr, on, work[COUNTS])
         ideal = 1
         extra = cfg[C_SHARED_ATOMIC] - cfg[C_SHARED_LATENCY]
     else:
-        passes, ideal = bank_passes(addr, on, width, work[COUNTS])
+        passes, ideal = bank_passes(addr, on, width)
         if width == 16:
             extra = cfg[C_SHARED_EXTRA_128]
         if op == OP_ST:

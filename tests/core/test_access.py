@@ -83,7 +83,7 @@ def lines_of(addresses: np.ndarray, width: int, mask: int) -> dict[int, tuple[in
 
 
 def passes_of(function: Callable[..., tuple[int, int]], addresses: np.ndarray, width: int, mask: int) -> list[int]:
-    return [int(n) for n in function(addresses.astype(np.int64), mask, width, np.zeros(64, np.int64))]
+    return [int(n) for n in function(addresses.astype(np.int64), mask, width)]
 
 
 def test_every_case_has_a_pattern_and_every_pattern_a_case():
@@ -120,7 +120,11 @@ def touched(addresses: np.ndarray, width: int, mask: int) -> dict[int, set[int]]
     return out
 
 
-@given(spots, widths, masks)
+strides = st.integers(-80, 80).map(lambda step: (1 << 20) + step * LANES)
+steps = st.lists(st.integers(0, 40), min_size=32, max_size=32).map(np.cumsum)  # in order, some neighbours equal
+
+
+@given(spots | strides | steps, widths, masks | st.just(FULL))
 @settings(deadline=None)
 def test_lines_and_sectors_are_those_that_the_lanes_touch(spots, width, mask):
     addresses = np.array(spots) * width
@@ -150,7 +154,7 @@ def test_a_whole_sector_of_bytes_is_not_partial():
     assert lines_of(np.arange(97, 129), 1, FULL) == {0: (8, 31, 8), 1: (1, 1, 1)}
 
 
-@given(spots, widths, masks, st.booleans())
+@given(spots | strides | steps, widths, masks | st.just(FULL), st.booleans())
 @settings(deadline=None)
 def test_passes_are_the_most_words_that_a_bank_is_asked_for(spots, width, mask, contiguous):
     addresses = width * (np.arange(32) + spots[0]) if contiguous else np.array(spots) * width
