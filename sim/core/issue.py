@@ -108,7 +108,8 @@ from sim.core.wake import threads_exit
 from sim.counters import Inst, Sm, Stall, Track
 from sim.isa import BRANCH_ANY, FULL_MASK, WARP_SIZE, Col, Op, Pipe, Space
 
-SELECTED, BARRIER, WAIT = int(Stall.SELECTED), int(Stall.BARRIER), int(Stall.WAIT)
+SELECTED, NOT_SELECTED = int(Stall.SELECTED), int(Stall.NOT_SELECTED)
+BARRIER, WAIT = int(Stall.BARRIER), int(Stall.WAIT)
 DRAIN, MEMBAR, SLEEPING = int(Stall.DRAIN), int(Stall.MEMBAR), int(Stall.SLEEPING)
 SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
 WARP_TRACK = int(Track.WARP)
@@ -154,7 +155,11 @@ def charge(a, s, m, w, sub, slot, t):
     ws = a.ws
     since = ws[w, W_SINCE]
     if t > since:
-        s.stall[a.sv[SV_GROUP], ws[w, W_PC], a.why[sub, slot]] += t - since
+        stall, passed_over = s.stall[a.sv[SV_GROUP], ws[w, W_PC]], a.passed_over[sub, slot]
+        stall[a.why[sub, slot]] += t - since - passed_over
+        if passed_over:
+            stall[NOT_SELECTED] += passed_over
+            a.passed_over[sub, slot] = 0
         if a.sv[SV_RECORD] == RECORD_TIMES:
             note(a, s, m, WARP_TRACK, a.why[sub, slot], w, ws[w, W_PC], since, t)
         ws[w, W_SINCE] = t

@@ -464,6 +464,7 @@ SM_RECORD = _record(
         ("wake", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # cycle of a warp slot's next look
         ("need", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # `sm.needs` of its instruction, or NOT_READY
         ("why", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # stall reason of its cycles since W_SINCE
+        ("passed_over", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # of them, cycles that are not selected
         (
             "age",
             np.int64,

@@ -7,8 +7,8 @@ robin issues the next eligible slot after the last one, oldest block first does 
 among the warps of the block that was launched first.
 
 A warp that cannot issue sleeps until the first cycle at which that may change.
-The cycles from W_SINCE on belong to the reason it waits for and are charged when
-that reason changes or the warp issues, so every resident cycle is charged exactly once.
+The cycles from W_SINCE on belong to the reason it waits for, but for those in which it could issue and was passed over.
+They are charged when that reason changes or the warp issues, so every resident cycle is charged exactly once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.front import ring_room, waits
-from sim.core.issue import charge, issue
+from sim.core.issue import NOT_SELECTED, charge, issue
 from sim.core.layout import (
     B_COLUMNS,
     B_END,
@@ -55,6 +55,7 @@ from sim.core.layout import (
     MAX_WARPS,
     NEVER,
     NOT_READY,
+    RECORD_TIMES,
     SC_LAST,
     SC_NEXT,
     SC_PIPES,
@@ -71,6 +72,7 @@ from sim.core.layout import (
     SV_FREE_ENTRY,
     SV_NEXT,
     SV_NODES,
+    SV_RECORD,
     SV_STRONG,
     TC_ALTERNATE,
     TC_PIPE,
@@ -92,7 +94,7 @@ from sim.core.layout import (
 )
 from sim.core.link import lend
 from sim.core.mbarrier import complete_until
-from sim.core.rows import i64, lanes, least, load, mask_of, where
+from sim.core.rows import i64, lanes, least, load, mask_of, store, where
 from sim.counters import Sm, Stall
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, Space
 from sim.limits import MAX_PRODUCTS
@@ -101,7 +103,6 @@ SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
 SUBCORES_A_ROW = WARP_SIZE // SLOTS  #: `wake` of so many sub-cores fills a row of lanes
 BLOCK_AGES = MAX_WARPS  #: ages that the warps of one block take
 GTO, OLDEST_BLOCK = ISSUE_ORDERS.index("gto"), ISSUE_ORDERS.index("oldest_block")
-NOT_SELECTED = int(Stall.NOT_SELECTED)
 MATH_PIPE_THROTTLE = int(Stall.MATH_PIPE_THROTTLE)
 MIO_THROTTLE = int(Stall.MIO_THROTTLE)
 LG_THROTTLE = int(Stall.LG_THROTTLE)
@@ -183,17 +184,30 @@ def retire(a, m, w, sub, slot, t):
 
 
 @inner(inline="always")
+def row_of_slots(sub):
+    """(row of lanes that holds what the sub-core's warp slots have, the first slot's lane)."""
+    return sub // SUBCORES_A_ROW, sub % SUBCORES_A_ROW * SLOTS
+
+
+@inner(inline="always")
 def awake_slots(a, sub, t):
     """The sub-core's warp slots that may issue at cycle `t`, as a mask."""
-    row, place = sub // SUBCORES_A_ROW, sub % SUBCORES_A_ROW * SLOTS
+    row, place = row_of_slots(sub)
     return (mask_of(load(a.wake, row) <= i64(t)) >> place) & ((1 << SLOTS) - 1)
 
 
 @inner(inline="always")
 def next_wake(a, sub):
     """The first cycle at which one of the sub-core's warps may issue."""
-    row, place = sub // SUBCORES_A_ROW, sub % SUBCORES_A_ROW * SLOTS
+    row, place = row_of_slots(sub)
     return least(where(lanes(((1 << SLOTS) - 1) << place), load(a.wake, row), NEVER))
+
+
+@inner(inline="always")
+def pass_over(a, sub, slots):
+    """Note that warps could have issued in this cycle and were not selected; `charge` accounts it."""
+    row, place = row_of_slots(sub)
+    store(a.passed_over, row, load(a.passed_over, row) + 1, slots << place)
 
 
 @inner(inline="always")
@@ -213,17 +227,10 @@ def choose(a, sub, eligible, order):
         return youngest
     candidates = eligible
     if order == OLDEST_BLOCK and eligible & (eligible - 1):
-        oldest = NEVER
-        left = eligible
-        while left:
-            slot = lowest_lane(left)
-            left &= left - 1
-            block = a.age[sub, slot] // BLOCK_AGES
-            if block < oldest:
-                oldest = block
-                candidates = 0
-            if block == oldest:
-                candidates |= 1 << slot
+        row, place = row_of_slots(sub)
+        ages = load(a.age, row)
+        block = least(where(lanes(eligible << place), ages, NEVER)) // BLOCK_AGES
+        candidates = eligible & (mask_of(ages < i64((block + 1) * BLOCK_AGES)) >> place)
     later = candidates >> (last + 1) << (last + 1)
     return lowest_lane(later if later else candidates)
 
@@ -233,6 +240,7 @@ def run_sm(a, s, m, t0, t1):
     """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
     cfg, ws, sc, wake = s.cfg, a.ws, a.sc, a.wake
     subcores = cfg[C_SUBCORES]
+    timed = a.sv[SV_RECORD] == RECORD_TIMES  # each interval by itself
     t = max(t0, a.sv[SV_NEXT])
     while t < t1:
         if a.sv[SV_COMPLETION] <= t:
@@ -281,13 +289,17 @@ def run_sm(a, s, m, t0, t1):
                     waits_for(a, s, m, slot * subcores + sub, sub, slot, reason, t)
                     wake[sub, slot] = until
                     continue
-                waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
+                if timed:
+                    waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
                 eligible |= 1 << slot
             if eligible:
                 chosen = choose(a, sub, eligible, cfg[C_ISSUE_ORDER])
                 a.sm[ELIGIBLE] += popcount(eligible)
                 a.sm[ISSUE_ACTIVE] += 1
                 sc[sub, SC_LAST] = chosen
+                others = eligible & ~(1 << chosen)
+                if others and not timed:
+                    pass_over(a, sub, others)
                 charge(a, s, m, chosen * subcores + sub, sub, chosen, t)
                 issue(a, s, m, sub, chosen, chosen * subcores + sub, t, t1)
                 if a.er[ER_CODE] != 0:
