@@ -168,6 +168,12 @@ def charge(a, s, m, w, sub, slot, t):
 @inner(inline="always")
 def results_at(a, s, m, w, pc, t, time, reason):
     """Destination registers and predicates are there at `time`; who waits for them, waits for `reason`."""
+    if s.cfg[C_HAS_CONTROL]:
+        barrier = s.code[pc, COL_WBAR]
+        if barrier < 6:
+            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+            a.sb[w, barrier, SB_REASON] = reason
+        return
     registers = s.cfg[C_REGISTER_ROWS]
     d = s.code[pc, COL_D]
     kind = reason + KIND_PIPE * s.pipe_group[s.code[pc, COL_CLASS]]
@@ -179,11 +185,6 @@ def results_at(a, s, m, w, pc, t, time, reason):
             operand = min(time, t + s.cfg[C_PREDICATE_OPERAND]) if reason == WAIT else time
             a.score[w, registers + p, SCORE_READY] = operand << SCORE_BITS | kind
             a.score[w, registers + 16 + p, SCORE_READY] = time << SCORE_BITS | reason
-    if s.cfg[C_HAS_CONTROL]:
-        barrier = s.code[pc, COL_WBAR]
-        if barrier < 6:
-            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
-            a.sb[w, barrier, SB_REASON] = reason
 
 
 @inner(inline="always")
@@ -552,7 +553,7 @@ MOST_AHEAD = 8  #: rows of an operand that are asked for ahead
 @inner(inline="always")
 def look_ahead(a, s, m, w, base, pc):
     """Ask the host's caches for what an instruction that the warp soon issues will touch."""
-    code = s.code
+    code, scored = s.code, not s.cfg[C_HAS_CONTROL]
     pc = min(pc, len(code) - 1)
     for first, count in (
         (code[pc, COL_A], code[pc, COL_NA]),
@@ -561,7 +562,8 @@ def look_ahead(a, s, m, w, base, pc):
         (code[pc, COL_D], code[pc, COL_ND]),
     ):
         if first >= 0 and count > 0:
-            prefetch(a.score, (w * READY_COLUMNS + first) * 2)
+            if scored:
+                prefetch(a.score, (w * READY_COLUMNS + first) * 2)
             for r in range(base + first, base + first + min(count, MOST_AHEAD)):
                 prefetch(s.U[m], WARP_SIZE * r)
                 prefetch(s.U[m], WARP_SIZE * r + WARP_SIZE // 2)

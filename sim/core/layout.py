@@ -473,7 +473,11 @@ SM_RECORD = _record(
         ("sp", np.int64, (MAX_WARPS, MAX_SPLITS, SP_COLUMNS)),
         ("cb", np.int64, (MAX_WARPS, CONVERGENCE_BARRIERS + FOREIGN_SLOTS)),  # lanes a convergence barrier waits for
         ("foreign", np.int64, (MAX_WARPS, FOREIGN_SLOTS)),  # number of the convergence barrier in a further slot
-        ("score", np.int64, (MAX_WARPS, READY_COLUMNS, 2)),  # registers, predicates as operands, predicates as guards
+        (
+            "score",
+            np.int64,
+            (MAX_WARPS, READY_COLUMNS, 2),
+        ),  # registers, predicates as operands, as guards; unused where control bits say what to wait for
         ("sb", np.int64, (MAX_WARPS, 6, SB_COLUMNS)),
         ("ag", np.int64, (MAX_WARPS, MAX_GROUPS, 2)),
         ("wg", np.int64, (MAX_WARPS, MAX_GROUPS)),  # when a group of wgmma is complete

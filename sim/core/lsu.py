@@ -226,6 +226,7 @@ def new_entry(a, m, w, row, count, barrier, group, extra, low):
         return e
     en = a.en
     a.sv[SV_FREE_ENTRY] = en[e, E_NEXT]
+    prefetch(en, max(en[e, E_NEXT], 0) * E_COLUMNS)
     en[e, E_WARP] = w
     en[e, E_ROW] = row
     en[e, E_COUNT] = count
@@ -329,13 +330,15 @@ def complete(a, s, m, w, row, count, barrier, group, time):
     if group >= 0:
         a.ag[w, group, AG_LEFT] -= 1
         a.ag[w, group, AG_TIME] = max(a.ag[w, group, AG_TIME], time)
+    if s.cfg[C_HAS_CONTROL]:
+        if barrier < 6:
+            a.sb[w, barrier, SB_PENDING] -= 1
+            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+            a.sb[w, barrier, SB_REASON] = LONG_SCOREBOARD
+        return
     for r in range(row, row + count):
         if 0 <= r < s.cfg[C_REGISTER_ROWS]:
             a.score[w, r, SCORE_READY] = time << SCORE_BITS | LONG_SCOREBOARD
-    if s.cfg[C_HAS_CONTROL] and barrier < 6:
-        a.sb[w, barrier, SB_PENDING] -= 1
-        a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
-        a.sb[w, barrier, SB_REASON] = LONG_SCOREBOARD
 
 
 @inner(inline="always")

@@ -262,25 +262,30 @@ def rows_read_at(a, s, m, w, pc, time):
 @inner(inline="always")
 def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
+    if s.cfg[C_HAS_CONTROL]:
+        barrier = s.code[pc, COL_WBAR]
+        if barrier < 6:
+            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+            a.sb[w, barrier, SB_REASON] = reason
+        return
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
         a.score[w, r, SCORE_READY] = time << SCORE_BITS | reason
-    if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
-        barrier = s.code[pc, COL_WBAR]
-        a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
-        a.sb[w, barrier, SB_REASON] = reason
 
 
 @inner(inline="always")
 def results_unknown(a, s, m, w, pc):
     """The destination registers of a memory instruction wait for L2."""
     a.ws[w, W_PENDING] += 1
+    if s.cfg[C_HAS_CONTROL]:
+        barrier = s.code[pc, COL_WBAR]
+        if barrier < 6:
+            a.sb[w, barrier, SB_PENDING] += 1
+            a.sb[w, barrier, SB_REASON] = LONG_SCOREBOARD
+        return
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
         a.score[w, r, SCORE_READY] = NEVER << SCORE_BITS | LONG_SCOREBOARD
-    if s.cfg[C_HAS_CONTROL] and s.code[pc, COL_WBAR] < 6:
-        a.sb[w, s.code[pc, COL_WBAR], SB_PENDING] += 1
-        a.sb[w, s.code[pc, COL_WBAR], SB_REASON] = LONG_SCOREBOARD
 
 
 @inner(inline="always")

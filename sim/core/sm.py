@@ -32,6 +32,7 @@ from sim.core.layout import (
     BR_COLUMNS,
     C_GRID_X,
     C_GRID_Y,
+    C_HAS_CONTROL,
     C_ISSUE_ORDER,
     C_LOAD_RESERVE,
     C_QUEUE,
@@ -363,9 +364,10 @@ def start_block(a, s, m, b, block, t):
         ws[w, W_LINE] = -1
         ws[w, W_REGISTERS] = cfg[C_REGISTERS]
         a.sm[WARPS] -= t
-        for r in range(cfg[C_REGISTER_ROWS] + 32):
-            a.score[w, r, SCORE_READY] = 0
-            a.score[w, r, SCORE_READ] = 0
+        if not cfg[C_HAS_CONTROL]:
+            for r in range(cfg[C_REGISTER_ROWS] + 32):
+                a.score[w, r, SCORE_READY] = 0
+                a.score[w, r, SCORE_READ] = 0
         for k in range(6):
             a.sb[w, k, 0] = 0
             a.sb[w, k, 1] = 0
