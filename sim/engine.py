@@ -307,7 +307,7 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st.sc[:, :, layout.SC_LAST] = -1
     entries = int(cfg[layout.C_ENTRIES])
     st.en[:, :entries, layout.E_NEXT] = np.append(np.arange(1, entries), -1)
-    st.nodes[:, :, 1] = np.append(np.arange(1, layout.MAX_NODES), -1)
+    st.free_nodes[:] = np.arange(layout.MAX_NODES)
     tags = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
     st.l1_tag[:, :tags, layout.TAG_LINE] = -1
     st.l1_fill[:, :tags, : layout.FILL_DATA] = layout.NEVER

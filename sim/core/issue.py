@@ -584,8 +584,9 @@ def issue(a, s, m, sub, slot, w, t, t1):
     else:
         active = ws[w, W_MASK]
         guard = code[pc, COL_GUARD]
-        on = a.preds[w, guard & 15]
-        on = active & (~on if guard & 16 else on)
+        on = active
+        if guard != PT:
+            on &= ~a.preds[w, guard & 15] if guard & 16 else a.preds[w, guard]
     if a.sv[SV_RECORD]:
         record(a, s, m, w, pc, active, on)
         if a.sv[SV_RECORD] == RECORD_TIMES:

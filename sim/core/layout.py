@@ -125,7 +125,6 @@ SC_COLUMNS = 41
     SV_SENT,  # packets of them that the memory system has taken
     SV_BACKLOG,  # half flits of the others
     SV_FREE_ENTRY,  # head of the free list
-    SV_FREE_NODE,
     SV_AGE,  # blocks ever started
     SV_LRU,  # L1 use counter
     SV_L1_LINES,  # lines of data that have been given out
@@ -152,8 +151,8 @@ SC_COLUMNS = 41
     SV_JOBS_DONE,
     SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
     SV_FENCE_FREE,  # cycle from which another fence of the GPU's scope may begin
-) = range(33)
-SV_COLUMNS = 33
+) = range(32)
+SV_COLUMNS = 32
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -489,6 +488,7 @@ SM_RECORD = _record(
         ("er", np.int64, (ER_COLUMNS,)),
         ("ctx", np.int64, (CTX_SIZE,)),  # what special registers read (`core.context.Ctx`)
         ("en", np.int64, (MAX_ENTRIES, E_COLUMNS)),
+        ("free_nodes", np.int64, (MAX_NODES,)),  # from SV_NODES on: numbers of nodes that are not in use
         ("nodes", np.int64, (MAX_NODES, NODE_COLUMNS)),  # waiter nodes: entry, next
         ("rq", np.int64, (RING, R_COLUMNS)),
         ("l1_tag", np.int64, (MAX_L1_LINES, TAG_COLUMNS)),

@@ -61,7 +61,6 @@ from sim.core.layout import (
     SCORE_READY,
     SV_BACKLOG,
     SV_FREE_ENTRY,
-    SV_FREE_NODE,
     SV_GROUP,
     SV_L1_LINES,
     SV_L1_TURN,
@@ -88,6 +87,7 @@ LONG_SCOREBOARD = int(Stall.LONG_SCOREBOARD)
 LOAD_TRACK, COPY_TRACK = int(Track.LOAD), int(Track.COPY)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
 SET_STRIDE, SET_SKEW = 311, 17  #: sets from a line to the next, and more where the sets have all had one; primes
+NODES_AHEAD = 8  #: nodes that are asked for ahead
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
@@ -253,13 +253,13 @@ def wait_for(a, m, entry, packet):
     if (a.nodes[head, 0] if head >= 0 else a.rq[packet, R_FIRST]) == entry:
         a.en[entry, E_LEFT] -= 1
         return
-    node = a.sv[SV_FREE_NODE]
-    a.sv[SV_FREE_NODE] = a.nodes[node, 1]
-    prefetch(a.nodes, a.nodes[node, 1] * NODE_COLUMNS)
+    n = a.sv[SV_NODES]
+    node = a.free_nodes[n]
+    a.sv[SV_NODES] = n + 1
+    prefetch(a.nodes, a.free_nodes[n + NODES_AHEAD] * NODE_COLUMNS)
     a.nodes[node, 0] = entry
     a.nodes[node, 1] = head
     a.rq[packet, R_WAITERS] = node
-    a.sv[SV_NODES] += 1
 
 
 @inner(forceinline=True)
@@ -390,9 +390,8 @@ def settle(a, s, m, taken):
         while node >= 0:
             following = a.nodes[node, 1]
             arrived(a, s, m, a.nodes[node, 0], done)
-            a.nodes[node, 1] = a.sv[SV_FREE_NODE]
-            a.sv[SV_FREE_NODE] = node
             a.sv[SV_NODES] -= 1
+            a.free_nodes[a.sv[SV_NODES]] = node
             node = following
     a.sv[SV_SENT] = sent + taken
     if a.sv[SV_SENT] == a.sv[SV_PACKETS]:  # from the ring's start again: what was used last is in the host's cache

@@ -16,7 +16,7 @@ from __future__ import annotations
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.front import ring_room, waits
-from sim.core.issue import NOT_SELECTED, charge, issue
+from sim.core.issue import NOT_SELECTED, charge, issue, look_ahead
 from sim.core.layout import (
     B_COLUMNS,
     B_END,
@@ -40,11 +40,14 @@ from sim.core.layout import (
     C_REGISTERS,
     C_REPLAY,
     C_REQUEST_QUEUE,
+    C_ROWS,
     C_SHARED_BYTES,
+    C_SHARED_ROWS,
     C_SUBCORES,
     C_THREADS,
     C_WARPS,
     C_WGMMA_QUEUE,
+    CACHE_LINE,
     DRAINING,
     ER_CODE,
     FOREIGN_SLOTS,
@@ -57,6 +60,8 @@ from sim.core.layout import (
     NEVER,
     NOT_READY,
     RECORD_TIMES,
+    SB_COLUMNS,
+    SC_COLUMNS,
     SC_LAST,
     SC_NEXT,
     SC_PIPES,
@@ -95,7 +100,7 @@ from sim.core.layout import (
 )
 from sim.core.link import lend
 from sim.core.mbarrier import complete_until
-from sim.core.rows import i64, lanes, least, load, mask_of, store, where
+from sim.core.rows import i64, lanes, least, load, mask_of, prefetch, store, where
 from sim.counters import Sm, Stall
 from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, Space
 from sim.limits import MAX_PRODUCTS
@@ -236,6 +241,32 @@ def choose(a, sub, eligible, order):
     return lowest_lane(later if later else candidates)
 
 
+@inner
+def bring_near(a, s, m, t1):
+    """Ask the host's caches, all at once, for what the SM will touch before `t1`: other SMs have run meanwhile."""
+    subcores = s.cfg[C_SUBCORES]
+    for k in range(0, subcores * SLOTS, CACHE_LINE // 8):
+        prefetch(a.wake, k)
+        prefetch(a.need, k)
+        prefetch(a.why, k)
+        prefetch(a.passed_over, k)
+        prefetch(a.age, k)
+    for k in range(0, subcores * SC_COLUMNS, CACHE_LINE // 8):
+        prefetch(a.sc, k)
+    for sub in range(subcores):
+        for slot in range(SLOTS):
+            if a.wake[sub, slot] < t1:
+                prefetch(a.ws, (slot * subcores + sub) * W_COLUMNS)
+                prefetch(a.sb, (slot * subcores + sub) * 6 * SB_COLUMNS)
+    for sub in range(subcores):
+        for slot in range(SLOTS):
+            if a.wake[sub, slot] < t1:
+                w = slot * subcores + sub
+                base = s.cfg[C_SHARED_ROWS] + w * s.cfg[C_ROWS]
+                look_ahead(a, s, m, w, base, a.ws[w, W_PC])
+                look_ahead(a, s, m, w, base, a.ws[w, W_PC] + 1)
+
+
 @inner(forceinline=True)
 def run_sm(a, s, m, t0, t1):
     """Advance SM `m` from cycle `t0` to `t1`; stops early on an error. Sets SV_NEXT."""
@@ -324,6 +355,7 @@ def run_sms(st, s, first, last, t0, t1):
     for m in range(first, last):
         if st[m].sv[SV_NEXT] < t1:
             lend(st[m], s)
+            bring_near(st[m], s, m, t1)
             run_sm(st[m], s, m, t0, t1)
 
 
