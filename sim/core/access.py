@@ -15,6 +15,7 @@ from sim.core.rows import (
     row_function,
     save,
     set_bits,
+    spread,
     u32,
     where,
 )
@@ -220,6 +221,7 @@ def group_passes(addr, mask, width):
     units, banks = x >> i64(shift), 128 >> shift
     bank = u32(units & i64(banks - 1))
     firsts = mask & (mask_of(units != previous(units)) | ~(mask << 1))  # neighbours with one unit count as one
+    firsts &= ~(mask_of(units == spread(units, 4, 1, 16)) & (firsts << 16))  # so do lanes of one place in their half
     count = popcount(firsts)
     if popcount(any_bits(where(lanes(firsts), u32(i64(1)) << bank, 0))) == count:
         return 1, ((count << shift) + 127) // 128

@@ -145,18 +145,23 @@ def l1_find(a, first, ways, line):
 
 
 @inner
-def l1_look_up(a, s, lines, n, places):
-    """Fill `places` with the tags that hold `n` lines; with -1 - the first tag of its set where none does.
-
-    What the lines need is asked for from the host's caches all at once.
-    """
+def l1_approach(a, s, lines, n, places):
+    """Fill `places` with the first tags of `n` lines' sets, and ask the host's caches for them."""
     sets, ways = s.cfg[C_L1_SETS], s.cfg[C_L1_WAYS]
     inverse = 1.0 / sets
     for k in range(n):
         places[k] = l1_set(lines[k], sets, inverse) * ways
         prefetch(a.l1_tag, places[k] * TAG_COLUMNS)
+
+
+@inner
+def l1_look_up(a, s, lines, n, places):
+    """Where `l1_approach` left the first tags of sets: the tags that hold the lines; -1 - the first where none does.
+
+    What tags have is asked for from the host's caches all at once.
+    """
     for k in range(n):
-        at = l1_find(a, places[k], ways, lines[k])
+        at = l1_find(a, places[k], s.cfg[C_L1_WAYS], lines[k])
         places[k] = at if at >= 0 else -1 - places[k]
         if at >= 0:
             prefetch(a.l1_fill, at * FILL_COLUMNS)
@@ -266,7 +271,7 @@ def wait_for(a, m, entry, packet):
 def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allocate):
     """Look up `n` lines in L1 from tick `start`; returns the cycle when what is on its way by a known time is there.
 
-    Absent sectors are asked of L2; `entry` waits for the packets. `places` is work space.
+    Absent sectors are asked of L2; `entry` waits for the packets. `places` is as `l1_approach` left it.
     """
     cfg = s.cfg
     tag, sent = cfg[C_TAG], 0

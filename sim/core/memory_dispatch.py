@@ -50,6 +50,7 @@ from sim.core.memory_issue import (
     results_known,
 )
 from sim.core.operands import write_predicate
+from sim.core.rows import i64, load, mask_of
 from sim.counters import Stall
 from sim.isa import Op, Space
 
@@ -77,13 +78,9 @@ def generic_space(a, s, m, w, pc, on):
     and PD says where it was: compiled code does the others in another way.
     """
     addr, op = a.scratch[ADDR], s.code[pc, COL_OP]
-    shared = local = 0
-    for i in range(32):
-        if (on >> i) & 1:
-            if addr[i] >> 32 == SHARED_WINDOW >> 32:
-                shared |= 1 << i
-            elif addr[i] >> 32 == LOCAL_WINDOW >> 32:
-                local |= 1 << i
+    window = load(addr, 0) >> 32
+    shared = mask_of(window == i64(SHARED_WINDOW >> 32)) & on
+    local = mask_of(window == i64(LOCAL_WINDOW >> 32)) & on
     if op == OP_ATOM:
         write_predicate(a.preds[w], s.code[pc, COL_PD], ~(shared | local), on)
         if s.code[pc, COL_PD] & 7 != 7:

@@ -110,6 +110,7 @@ from sim.core.layout import (
 )
 from sim.core.lsu import (
     keep_stored,
+    l1_approach,
     l1_look_up,
     load_lines,
     new_entry,
@@ -334,11 +335,19 @@ def sectors_in(sector_list, n):
     return total
 
 
-@inner(forceinline=True)
-def global_cost(a, s, m, sub, pc, addr, on, width, t):
-    """Pipeline cost of a global or local request; returns (lines, tick at the stage, tick left, passes)."""
+@inner
+def find_lines(a, s, addr, on, width):
+    """The lines of a global or local request, in the work space; returns how many."""
     work = a.scratch
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
+    l1_approach(a, s, work[LINE_LIST], n, work[PLACE_LIST])
+    return n
+
+
+@inner(forceinline=True)
+def global_cost(a, s, m, sub, pc, addr, on, width, n, t):
+    """Pipeline cost of a global or local request of `n` lines; returns (tick at the stage, tick left, passes)."""
+    work = a.scratch
     passes, ideal = group_passes(addr, on, width)
     cfg = s.cfg
     line = cfg[C_TAG] if s.code[pc, COL_OP] in (OP_LD, OP_LDGSTS) else cfg[C_PACKET]
@@ -348,7 +357,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, t):
     for k in range(n):
         asked += work[ASKED_LIST, k]
     count_access(a, s, pc, sectors_in(work[SECTOR_LIST], n), n, max(passes, n), ideal, asked)
-    return n, start, left, passes
+    return start, left, passes
 
 
 @inner(forceinline=True)
@@ -462,13 +471,14 @@ def issue_global(a, s, m, sub, w, pc, base, on, t, space):
         if not check_global(a, s, m, w, pc, addr, on, width):
             return
         data_addr = addr
+    n = find_lines(a, s, addr, on, width)  # before the data, which give the host time to bring the tags
     strong = space != LOCAL_SPACE and (op == OP_ATOM or op == OP_RED or (op == OP_LD and flags & FLAG_STRONG))
     if not s.cfg[C_REPLAY] and not strong:
         if op == OP_LD:
             load(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
         else:
             store(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
-    n, start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, t)
+    start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, n, t)
     read = s.cfg[C_LOAD_READ] if op == OP_LD else s.cfg[C_STORE_READ]
     if op != OP_LD:
         read += s.cfg[C_STORE_64] if width == 8 else (s.cfg[C_STORE_128] if width == 16 else 0)
@@ -514,7 +524,8 @@ def issue_copy(a, s, m, sub, w, pc, base, on, t):
         n = 0
         count_access(a, s, pc, 0, 0, passes, ideal, 0)
     else:
-        n, start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, t)
+        n = find_lines(a, s, addr, source, width)
+        start, left, passes = global_cost(a, s, m, sub, pc, addr, source, width, n, t)
     rows_read_at(a, s, m, w, pc, left // TICK + cfg[C_STORE_READ])
     begin_load(a, s, m, w, pc, start, passes, width, n, group, cfg[C_COPY_EXTRA], not flags & FLAG_NO_ALLOCATE)
 

@@ -121,6 +121,7 @@ def touched(addresses: np.ndarray, width: int, mask: int) -> dict[int, set[int]]
 
 
 strides = st.integers(-80, 80).map(lambda step: (1 << 20) + step * LANES)
+halves = st.lists(st.integers(0, 300), min_size=16, max_size=16).map(lambda half: half + half)
 steps = st.lists(st.integers(0, 40), min_size=32, max_size=32).map(np.cumsum)  # in order, some neighbours equal
 
 
@@ -154,7 +155,7 @@ def test_a_whole_sector_of_bytes_is_not_partial():
     assert lines_of(np.arange(97, 129), 1, FULL) == {0: (8, 31, 8), 1: (1, 1, 1)}
 
 
-@given(spots | strides | steps, widths, masks | st.just(FULL), st.booleans())
+@given(spots | strides | steps | halves, widths, masks | st.just(FULL), st.booleans())
 @settings(deadline=None)
 def test_passes_are_the_most_words_that_a_bank_is_asked_for(spots, width, mask, contiguous):
     addresses = width * (np.arange(32) + spots[0]) if contiguous else np.array(spots) * width
