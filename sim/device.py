@@ -134,15 +134,9 @@ class Device:
 
     def array(self, values: npt.ArrayLike | OutputArray) -> DeviceArray:
         """Copy an array to the device's global memory."""
-        if isinstance(values, OutputArray):
-            made = self.empty(values.shape, values.dtype)
-            if values.fill:
-                made.set(np.asarray(values.fill, values.dtype))
-            return made
-        data = np.asarray(values)
-        data = data.astype(data.dtype.newbyteorder("="), copy=False)
-        made = self.empty(data.shape, data.dtype)
-        made.set(data)
+        data = values if isinstance(values, OutputArray) else np.asarray(values)
+        made = self.empty(data.shape, data.dtype.newbyteorder("="))
+        made.start(data)
         return made
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> DeviceArray:
@@ -301,12 +295,12 @@ class Device:
             engine = self._engine(launch, fit, bank, order, recorder, recording, variables_at)
             begin = int(self.env.now)
             sampler = self._sampler = None if detail == "full" else Sampler.of(engine, detail)
-            before = self.heap.copy() if sampler is not None and sampler.watch else np.zeros(0, np.uint8)
+            before = self.heap.copy(mark) if sampler is not None and sampler.watch else np.zeros(0, np.uint8)
             try:
                 yield from self._run(engine, arrays, cycle_limit, sampler)
                 if sampler is not None and sampler.model is not None:
                     self.memory.flush()
-                    self.heap.restore(before)
+                    self._start_again(launch, arrays, mark, before)
                     engine = self._engine(launch, fit, bank, order, recorder, recording, variables_at, sampler)
                     yield from self._run(engine, arrays, cycle_limit)
             except Exception:
@@ -498,6 +492,17 @@ class Device:
             values.append(array.address)
             extents[k] = array.shape
         return arrays, self._bank(launch, values, extents)
+
+    def _start_again(
+        self, launch: Launch, arrays: Mapping[str, DeviceArray], mark: Mark, before: npt.NDArray[np.uint8]
+    ) -> None:
+        """Let memory hold what it did when the launch began: what was there `before` it, and its own arrays."""
+        self.heap.restore(before)
+        self.heap.clear(mark)
+        for param, value in zip(launch.program.params, launch.args, strict=True):
+            source = value.array if isinstance(value, TensorMap) else value
+            if param.name in arrays and not isinstance(source, DeviceArray):
+                arrays[param.name].start(source)
 
     def _placed(self, program: Program, param: Param, value: Any, placed: dict[int, DeviceArray]) -> DeviceArray:
         """An array argument on the device; one that tensor maps and parameters share is there once."""

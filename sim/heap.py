@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.core.layout import GLOBAL_BASE
-from sim.launch import LaunchError, array_shape
+from sim.launch import LaunchError, OutputArray, array_shape
 
 ALIGNMENT = 256  #: bytes; cudaMalloc's
 FIRST_BYTES = 1 << 20  #: backing store at first
+CLEARED_BYTES = 1 << 20  #: looked at and cleared together
 ML_DTYPES = frozenset(("bfloat16", "float8_e4m3fn", "float8_e5m2"))  #: that NumPy alone does not have
 
 
@@ -65,21 +66,26 @@ class Heap:
 
     def release(self, mark: Mark) -> None:
         """Take back all that was given since `mark`."""
-        self.bytes[mark.used : self._used] = 0
+        self.clear(mark)
         self._used = mark.used
         del self.allocations[mark.allocations :]
         if self._local[0] >= mark.used:
             self._local = (0, 0)
 
-    def copy(self) -> npt.NDArray[np.uint8]:
-        """The bytes as they are now, for `restore`."""
-        held = np.zeros(len(self.bytes), np.uint8)  # of which the system provides only what is used
-        held[: self._used] = self.bytes[: self._used]
-        return held
+    def clear(self, mark: Mark) -> None:
+        """Let all that was given since `mark` read zero; what nobody wrote takes no memory of the host afterwards."""
+        for first in range(mark.used, self._used, CLEARED_BYTES):
+            part = self.bytes[first : min(first + CLEARED_BYTES, self._used)]
+            if part.any():
+                part[:] = 0
+
+    def copy(self, mark: Mark) -> npt.NDArray[np.uint8]:
+        """The bytes before `mark` as they are now, for `restore`."""
+        return self.bytes[: mark.used].copy()
 
     def restore(self, held: npt.NDArray[np.uint8]) -> None:
-        """Hold again what `copy` gave; nothing may have been taken since."""
-        self.bytes = held
+        """Hold again what `copy` gave."""
+        self.bytes[: len(held)] = held
 
     def _reserve(self, nbytes: int) -> int:
         """Take the next `nbytes`; grows the backing store."""
@@ -93,7 +99,7 @@ class Heap:
         self._used = -(-end // ALIGNMENT) * ALIGNMENT + ALIGNMENT
         if self._used > len(self.bytes):
             grown = np.zeros(max(self._used, 2 * len(self.bytes)), np.uint8)
-            grown[: len(self.bytes)] = self.bytes
+            grown[:offset] = self.bytes[:offset]
             self.bytes = grown
         return offset
 
@@ -134,6 +140,13 @@ class DeviceArray:
         data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), self.shape))
         self.about_to_change()
         self.heap.bytes[self.offset : self.offset + self.nbytes] = data.reshape(-1).view(np.uint8)
+
+    def start(self, values: npt.ArrayLike | OutputArray) -> None:
+        """Hold `values`, where all is zero so far."""
+        if not isinstance(values, OutputArray):
+            self.set(values)
+        elif values.fill:
+            self.set(np.asarray(values.fill, values.dtype))
 
     def about_to_change(self) -> None:
         """Reports that show this array keep what it holds now."""
