@@ -61,15 +61,17 @@ class MemorySystem:
             hold_dirty(self.state.sets, self.config, min(lines, len(self.state.sets)))
         self.cold = True
 
-    def missed(self, packets: Packets, sm: Int64s, k: Int64s) -> npt.NDArray[np.bool_]:
-        """Which of the answered packets `[sm, k]` had to wait for DRAM: those that took longer than L2 alone does."""
-        cfg, lines = self.config, packets.line[sm, k]
-        home = np.zeros_like(lines)
-        homes(lines, cfg.partitions, home)
-        far = home != self.state.sms[sm, columns.M_PARTITION]
+    def waits(self, packets: Packets, sm: Int64s, k: Int64s) -> Int64s:
+        """Of the answered packets `[sm, k]`, by their times: `[3, packets]`.
+
+        Whether their line's home is the other partition; how many ticks longer they took than a hit in their own;
+        whether they waited for DRAM.
+        """
+        cfg = self.config
+        far = homes_of(packets.line[sm, k], cfg) != self.state.sms[sm, columns.M_PARTITION]
         hit = cfg.request_latency + cfg.slice_latency + cfg.response_latency
-        ticks = hit + far * (cfg.cross_latency + cfg.cross_back_latency) + dram_latency(cfg) // 2
-        return np.asarray((packets.done[sm, k] - packets.time[sm, k]) * TICK > ticks)
+        ticks = np.maximum(0, (packets.done[sm, k] - packets.time[sm, k]) * TICK - hit)
+        return np.stack([far, ticks, ticks > far * across(cfg) + dram_latency(cfg) // 2])
 
     def begin_launch(self) -> None:
         """Count from zero; caches, queues and clocks stay."""
@@ -95,12 +97,15 @@ class MemorySystem:
 
 @dataclass(frozen=True)
 class Region:
-    """Lines of an array that SMs share, and what a scale model's SMs find when they are the first of its to ask."""
+    """Lines of an array that SMs share, and what a scale model's SMs find when they are the first of its to ask.
+
+    Pairs are for lines whose home is near, and for those whose home is the other partition.
+    """
 
     first: int
     end: int
-    cold: float  #: part of the lines that nobody has asked for
-    late: float  #: part that is not in L2 yet, the cold ones among them
+    cold: tuple[float, float]  #: part of the lines that nobody has asked for
+    waits: tuple[Int64s, Int64s]  #: ticks longer than a hit that some such lines took, descending
     most: int = 1 << 62  #: cold lines that count, of all the launch: an array that stays in L2 is read from DRAM once
 
 
@@ -133,9 +138,14 @@ class ScaleModelMemory(MemorySystem):
     def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
         super().__init__(profile)
         self._places: dict[int, int] = {}  #: of pages, by number
-        every = (Region(-1, -1, 1.0, 1.0), *regions)
+        nothing = np.zeros(1, np.int64)
+        every = (Region(-1, -1, (1.0, 1.0), (nothing, nothing)), *regions)
         self._firsts, self._ends, self._most = np.array([(r.first, r.end, r.most) for r in every]).T
-        self._cold, self._late = np.array([(region.cold, region.late) for region in every]).T
+        self._cold = np.array([region.cold for region in every])  #: [region, far]
+        waits = [part for region in every for part in region.waits]
+        self._waits = np.concatenate(waits)
+        self._number = np.array([len(part) for part in waits]).reshape(-1, 2)  #: of those of a region, near and far,
+        self._at = (np.cumsum(self._number) - self._number.reshape(-1)).reshape(-1, 2)  #: and where they begin
         sizes = self._ends - self._firsts
         self._shift = np.cumsum(sizes) - self._ends  #: from a line's number to its place in `_asked`
         self._asked = np.zeros(int(sizes.sum()), np.bool_)  #: lines of all regions
@@ -178,18 +188,32 @@ class ScaleModelMemory(MemorySystem):
         self._asked[number] = True
         away = ~held(self.state, self.config, placed[first])
         absent, new = first[away], new[away]
-        chance = (asked[absent] * HASH & 0xFFFFFFFF) / (1 << 32)
-        cold = chance < self._cold[region[absent]]
-        cold &= new
-        for r in np.unique(region[absent[cold]]):
+        cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
+        home = homes_of(placed[absent], cfg)
+        far = home != near
+        of = region[absent], far.astype(np.int64)
+        number = asked[absent] * HASH & 0xFFFFFFFF
+        cold = new & (number < self._cold[of] * (1 << 32))
+        for r in np.unique(region[absent][cold]):
             lines = int((cold & (region[absent] == r)).sum())
             self._surplus += max(0, lines - int(self._most[r]))
             self._most[r] = max(0, self._most[r] - lines)
-        late = (new & (chance < self._late[region[absent]]))[~cold]
-        fetched = absent[~cold]
-        cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
-        arrive = when[fetched] * TICK + cfg.request_latency + cfg.slice_latency
-        bring_in(self.state, cfg, near, placed[fetched], late * (arrive + dram_latency(cfg)))
+        wait = new * self._waits[self._at[of] + (number * self._number[of] >> 32)]
+        # As many cross for the first time as are cold, of the SMs of one partition.
+        crossing = far & (wait > across(cfg) // 2) & (number < self._cold[of[0]].sum(axis=1) * (1 << 32))
+        there = when[absent] * TICK + cfg.request_latency + cfg.slice_latency + wait
+        ready = (wait > 0) * (there - crossing * cfg.cross_back_latency)
+        at = np.where(crossing, home, near)
+        for partition in range(cfg.partitions):
+            some = ~cold & (at == partition)
+            bring_in(self.state, cfg, partition, placed[absent[some]], ready[some])
+
+
+def homes_of(lines: Int64s, cfg: MemoryConfig) -> Int64s:
+    """The home partition of each line."""
+    home = np.zeros_like(lines)
+    homes(lines, cfg.partitions, home)
+    return home
 
 
 def held(mem: MemoryState, cfg: MemoryConfig, lines: Int64s) -> npt.NDArray[np.bool_]:
@@ -197,6 +221,11 @@ def held(mem: MemoryState, cfg: MemoryConfig, lines: Int64s) -> npt.NDArray[np.b
     out = np.zeros(len(lines), np.int64)
     find_all(mem.sets, cfg, lines, out)
     return out >= 0
+
+
+def across(cfg: MemoryConfig) -> int:
+    """Ticks of the way to the other partition and back."""
+    return cfg.cross_latency + cfg.cross_back_latency
 
 
 def dram_latency(cfg: MemoryConfig) -> int:

@@ -21,7 +21,7 @@ from sim.core.layout import GLOBAL_BASE
 from sim.counters import Inst, LaunchResult, Mem, Sampling, Sm, Stall
 from sim.engine import Engine, fill_turns
 from sim.isa import FLAG_STRONG, Col, Op, Space
-from sim.memory_system import LINE_BYTES, SECTORS, Region
+from sim.memory_system import LINE_BYTES, SECTORS, Region, gpc_of_each_sm
 from sim.profile import Profile
 
 Int64s = npt.NDArray[np.int64]
@@ -31,9 +31,10 @@ DETAILS = ("auto", "full", "sampled")
 TIMES_SMALLER = 16  #: a scale model has about so many times fewer SMs
 LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too small for one
 WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
-WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many
+WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
+MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
 WHOLE = 2  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
-SHARED = 1.1  #: times their share of an array that the model's SMs touch: from here on it counts as shared
+SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
 
 def model_sms(profile: Profile) -> int:
@@ -42,12 +43,13 @@ def model_sms(profile: Profile) -> int:
     return tpc * max(1, round(profile.gpu.sm_count / tpc / TIMES_SMALLER))
 
 
-def scale_model(profile: Profile, touched: float) -> Profile:
+def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
     """A GPU of `model_sms`, with their share of what SMs share; latencies stay.
 
     `touched` is the part of a launch's memory that the model's SMs touch, so the part of
     L2's capacity that the model has: the SMs' share where each block has data of its own,
-    up to 1 where all blocks read the same.
+    up to 1 where all blocks read the same. `meet` is how many times as many SMs of a GPC ask for a line as the model
+    has: so much longer loads may join, and as many do.
     """
     gpu, l2, dram, launch = profile.gpu, profile.l2, profile.dram, profile.launch
     sms = model_sms(profile)
@@ -71,6 +73,7 @@ def scale_model(profile: Profile, touched: float) -> Profile:
             "l2.slice_bytes_per_cycle": l2.slice_bytes_per_cycle * l2.slices * share / slices,
             "l2.cross_bytes_per_cycle": l2.cross_bytes_per_cycle * share * l2.partitions,
             "l2.gpc_read_bytes_per_cycle": l2.gpc_read_bytes_per_cycle * gpu.gpc_count * share / gpcs,
+            "l2.coalesce_cycles": round(l2.coalesce_cycles * meet),
             "l2.atomic_same_address_cycles": l2.atomic_same_address_cycles / share,
             "dram.channels": channels,
             "dram.peak_gbytes_per_s": dram.peak_gbytes_per_s * share,
@@ -91,17 +94,20 @@ def sampled_sms(profile: Profile) -> slice:
 def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
     """The model's part of a grid of `blocks`: those of `sampled_sms`, in order of their start.
 
-    After the fill, of which the turns are known, SMs get theirs in turn. A part of a block too many is a whole one, so
-    that a grid that just needs another wave does so here.
+    After the fill, of which the turns are known, SMs get theirs in turn; what is left then goes to any SMs. A part of a
+    block too many is a whole one, so that a grid that just needs another wave does so here.
     """
     every, ours = profile.gpu.sm_count, sampled_sms(profile)
     filled = every * slots
     turns = np.concatenate([fill_turns(profile, blocks, slots).T.reshape(-1), np.arange(filled, max(blocks, filled))])
+    in_turn = max(filled, blocks // every * every)
     sm = np.arange(len(turns)) % every
-    chosen = turns[(sm >= ours.start) & (sm < ours.stop) & (turns < blocks)]
+    chosen = turns[(sm >= ours.start) & (sm < ours.stop) & (turns < min(blocks, in_turn))]
     wanted = -(-blocks * model_sms(profile) // every)
-    others = np.setdiff1d(turns[turns < blocks], chosen)
-    return np.ascontiguousarray(np.append(chosen, others[max(0, len(others) - wanted) :])[:wanted])
+    rest = np.arange(in_turn, blocks) if blocks > in_turn else np.setdiff1d(turns[turns < blocks], chosen)
+    last = wanted - len(chosen)
+    spread = rest[(2 * np.arange(last) + 1) * len(rest) // max(1, 2 * last)] if last > 0 else rest[:0]
+    return np.ascontiguousarray(np.append(chosen, spread)[:wanted])
 
 
 @dataclass
@@ -110,47 +116,79 @@ class Watch:
 
     ours: slice
     share: float  #: of the SMs that are ours
-    _every: list[Int64s] = field(default_factory=list)  #: numbers of sectors that any SM asked for, of each step
+    gpc: npt.NDArray[np.bool_]  #: which SMs are of the GPCs that ours are of
+    _others: list[Int64s] = field(default_factory=list)  #: numbers of sectors that other SMs asked for, of each step
     _ours: list[Int64s] = field(default_factory=list)
-    _late: list[npt.NDArray[np.bool_]] = field(default_factory=list)  #: which of ours DRAM had to answer
+    _waits: list[Int64s] = field(default_factory=list)  #: what ours waited for: `MemorySystem.waits`
     _packets: Int64s = field(default_factory=lambda: np.zeros(2, np.int64))  #: of all, of ours
+    _near: list[Int64s] = field(default_factory=list)  #: sector * SMs + SM, where an SM of ours' GPCs asked for it
 
     def note(self, engine: Engine) -> None:
         """Note the packets of a step."""
         packets = engine.requests
         sm, k = np.nonzero(np.arange(packets.line.shape[1]) < packets.n[:, None])
-        self._every.append(_sectors(packets.line[sm, k], packets.sectors[sm, k])[0])
+        order = np.argsort(packets.time[sm, k], kind="stable")
+        sm, k = sm[order], k[order]
         own = (sm >= self.ours.start) & (sm < self.ours.stop)
         self._packets += len(sm), own.sum()
-        sm, k = sm[own], k[own]
         sectors, packet = _sectors(packets.line[sm, k], packets.sectors[sm, k])
-        self._ours.append(sectors)
-        self._late.append(engine.memory.missed(packets, sm, k)[packet])
+        mine = own[packet]
+        self._others.append(sectors[~mine])
+        self._ours.append(sectors[mine])
+        self._waits.append(engine.memory.waits(packets, sm, k)[:, packet[mine]])
+        near = self.gpc[sm][packet]
+        self._near.append(sectors[near] * len(self.gpc) + sm[packet[near]])
+
+    def meet(self) -> float:
+        """Of the sectors that several SMs of a GPC ask for, how many times as many do as are ours."""
+        sectors, sm = np.divmod(np.unique(_joined(self._near)), len(self.gpc))
+        _, sector, number = np.unique(sectors, return_inverse=True, return_counts=True)
+        own = np.bincount(sector, (sm >= self.ours.start) & (sm < self.ours.stop), len(number))
+        met = (own > 0) & (number > 1)
+        ours = self.ours.stop - self.ours.start
+        return float(np.clip(number[met].sum() / own[met].sum(), 1, self.gpc.sum() / ours)) if met.any() else 1.0
 
     def compare(self, arrays: Sequence[tuple[int, int]]) -> tuple[float, tuple[Region, ...]]:
         """The part of the launch's memory that is ours, had all SMs got on alike; and the arrays that SMs share.
 
-        `arrays` are their first lines and ends. Where more than its share of an array is
-        ours, the other SMs fetch what they share with ours.
+        `arrays` are their first lines and ends. Waits are those of the second half of the
+        steps: at first all wait for DRAM.
         """
-        every, ours = np.unique(_joined(self._every), return_index=True)[0], _joined(self._ours)
-        if not len(ours):
+        if not sum(map(len, self._ours)):
             return self.share, ()
-        ours, firsts = np.unique(ours, return_index=True)
-        late = np.concatenate(self._late)[firsts]
+        ours, firsts = np.unique(_joined(self._ours), return_index=True)
+        settled = firsts >= sum(map(len, self._ours[: len(self._ours) // 2]))
+        others = np.unique(_joined(self._others))
+        both, every = np.isin(ours, others), np.union1d(ours, others)
+        waits = np.concatenate(self._waits, axis=1)[:, firsts]
         alike = self._packets[0] / self._packets[1] * self.share
         regions, lines, own = [], 0, 0.0
         for first, end in arrays:
             inside = slice(*np.searchsorted(ours, [first * SECTORS, end * SECTORS]))
             total = np.diff(np.searchsorted(every, [first * SECTORS, end * SECTORS]))[0]
-            touched = alike * (inside.stop - inside.start) / max(total, 1)
+            shared = inside.stop > inside.start and both[inside].mean() > SHARED
+            touched = alike * (inside.stop - inside.start) / max(total, 1) if shared else self.share
             lines += end - first
             own += (end - first) * (1.0 if touched > WHOLE * self.share else max(touched, self.share))
-            if touched > SHARED * self.share:
-                cold = max(self.share / touched, self.share)
+            if shared:
                 most = math.ceil(self.share * (end - first))
-                regions.append(Region(first, end, cold, max(cold, float(late[inside].mean())), most))
+                chosen = settled[inside] if settled[inside].any() else slice(None)
+                found = waits[:, inside][:, chosen]
+                regions.append(_region(first, end, max(self.share / touched, self.share), found, most))
         return float(np.clip(own / max(lines, 1), self.share, 1)), tuple(regions)
+
+
+def _region(first: int, end: int, cold: float, waits: Int64s, most: int) -> Region:
+    """The region of an array, by what the model's SMs waited for as the first of theirs; `cold` is a part of all lines.
+
+    Near and far lines are cold as often as they waited for DRAM.
+    """
+    kinds = [waits[:, waits[0] == far] for far in (0, 1)]
+    near, far = (kind if kind.size else waits for kind in kinds)
+    late = near[2].mean() + far[2].mean()
+    near_cold = float(np.clip(2 * cold * near[2].mean() / late, 2 * cold - 1, 1)) if late else cold
+    colds = near_cold, min(2 * cold - near_cold, 1.0)
+    return Region(first, end, colds, (np.sort(near[1])[::-1], np.sort(far[1])[::-1]), most)
 
 
 @dataclass
@@ -170,7 +208,8 @@ class Sampler:
         """The sampler of a launch that is about to start on the whole GPU."""
         profile, launch = engine.profile, engine.launch
         sms, slots = profile.gpu.sm_count, int(engine.dispatch.state[layout.D_SLOTS])
-        watch = Watch(sampled_sms(profile), model_sms(profile) / sms)
+        ours, gpc = sampled_sms(profile), gpc_of_each_sm(profile)
+        watch = Watch(ours, model_sms(profile) / sms, np.isin(gpc, gpc[ours]))
         sampler = cls(detail, model_blocks(profile, launch.blocks, slots), watch)
         if sms < LEAST_SMALLER * model_sms(profile):
             sampler._stop(f"a GPU of {sms} SMs is small enough")
@@ -193,12 +232,19 @@ class Sampler:
         executed = int(engine.shared.inst[:, :, Inst.EXECUTED].sum())
         if int(state[layout.D_ENDED]) == blocks:
             self._stop(f"it has {executed:,} warp instructions")
-        elif now <= self._until or executed < WATCHED_INSTRUCTIONS:
+        elif executed < WATCHED_INSTRUCTIONS or (
+            now <= self._until and (executed < MOST_WATCHED or self._compare(engine)[1])
+        ):
             self.watch.note(engine)
         elif self.detail == "sampled" or executed * blocks >= AUTO_INSTRUCTIONS * int(state[layout.D_NEXT]):
-            bounds = np.stack([engine.shared.starts, engine.shared.ends + LINE_BYTES - 1]) + GLOBAL_BASE
-            touched, self.regions = self.watch.compare([(int(a), int(b)) for a, b in (bounds // LINE_BYTES).T])
-            self.model, self.watch = scale_model(engine.profile, touched), None
+            touched, self.regions = self._compare(engine)
+            self.model, self.watch = scale_model(engine.profile, touched, self.watch.meet()), None
+
+    def _compare(self, engine: Engine) -> tuple[float, tuple[Region, ...]]:
+        """`Watch.compare` of the launch's arrays."""
+        assert self.watch is not None
+        bounds = np.stack([engine.shared.starts, engine.shared.ends + LINE_BYTES - 1]) + GLOBAL_BASE
+        return self.watch.compare([(int(a), int(b)) for a, b in (bounds // LINE_BYTES).T])
 
     # -- when the scale model has run ---------------------------------------------------
 
