@@ -155,12 +155,13 @@ def fill_turns(profile: Profile, blocks: int, slots: int) -> npt.NDArray[np.int6
 
     SM after SM, slot after slot. Of the blocks that go to all SMs alike, the first `launch.ahead_sms` SMs take theirs
     in turns of their own: one whenever the others have got `launch.ahead_blocks`. A grid of fewer blocks than SMs is
-    spread over the GPCs.
+    spread over the GPCs, of which each gets blocks that follow one another (microbench_20).
     """
     sms, ahead, between = profile.gpu.sm_count, profile.launch.ahead_sms, profile.launch.ahead_blocks
     turns = np.arange(sms * slots, dtype=np.int64).reshape(slots, sms).T
     if blocks < sms:
-        turns[:, 0] = spread_over_gpcs(profile).argsort()
+        order = spread_over_gpcs(profile)
+        turns[:, 0] = np.concatenate([np.sort(order[:blocks]), order[blocks:]]).argsort()
     alike = min(blocks // sms, slots)
     if alike > 1 and ahead < sms:
         others = np.arange((sms - ahead) * alike).reshape(alike, sms - ahead).T

@@ -44,7 +44,7 @@ class MemorySystem:
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """Set when each packet of the step `[t_start, t_end)` is answered; see `sim.core.memory.weave`."""
         self.state = with_room(self.state, packets.time.size)
-        weave(self.state, self.config, packets)
+        weave(self.state, self.config, packets, t_end)
 
     def set_clock(self, ratio: float) -> None:
         """From here on the SMs' clock is `ratio` of the nominal one, which the memory system keeps."""
@@ -287,6 +287,7 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
         cross_latency=cycles(crossing),
         cross_back_latency=cycles(l2.far_extra_cycles - crossing),
         sm_half_flit=moving(l2.sector_bytes / 2, l2.sm_write_bytes_per_cycle),
+        cpc_half_flit=moving(l2.sector_bytes / 2, cpc_write_bytes_per_cycle(profile)),
         response_sector=moving(l2.sector_bytes, l2.sm_read_bytes_per_cycle),
         gpc_sector=moving(l2.sector_bytes, l2.gpc_read_bytes_per_cycle / clock),
         slice_request=cycles(gpu.clock_mhz * clock / l2.clock_mhz),
@@ -337,6 +338,21 @@ def gpc_of_each_sm(profile: Profile) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(gpu.gpc_count), sizes).repeat(gpu.sms_per_tpc)[: gpu.sm_count]
 
 
+def sms_of_each_cpc(profile: Profile) -> list[npt.NDArray[np.int64]]:
+    """The SMs of each CPC: the TPCs of a GPC belong to its CPCs in turn (microbench_17)."""
+    gpcs, cpcs = gpc_of_each_sm(profile), profile.gpu.cpcs_per_gpc or 1
+    tpc = np.arange(len(gpcs)) // profile.gpu.sms_per_tpc
+    first = tpc[np.searchsorted(gpcs, gpcs)]
+    number = gpcs * cpcs + (tpc - first) % cpcs
+    return [np.nonzero(number == cpc)[0] for cpc in np.unique(number)]
+
+
+def cpc_write_bytes_per_cycle(profile: Profile) -> float:
+    """What a CPC's SMs can send: what is known, or all that their ports can."""
+    rate = profile.l2.cpc_write_bytes_per_cycle
+    return rate or profile.l2.sm_write_bytes_per_cycle * max(map(len, sms_of_each_cpc(profile)))
+
+
 def memory_state(profile: Profile) -> MemoryState:
     """Closed rows, idle ports, no room for packets yet (`with_room`); `flush` empties the caches.
 
@@ -345,6 +361,8 @@ def memory_state(profile: Profile) -> MemoryState:
     """
     cfg, gpu = memory_config(profile), profile.gpu
     slices, channels = cfg.partitions * cfg.slices, cfg.partitions * cfg.channels
+    cpcs = sms_of_each_cpc(profile)
+    most = max(map(len, cpcs))
     requests = CHUNK * (1 + 2 * 2 * (cfg.ways + 2))  # a fetch; in each of two sets fills and write-backs
 
     def zeros(*shape: int) -> Int64s:
@@ -354,7 +372,7 @@ def memory_state(profile: Profile) -> MemoryState:
         sets=zeros(slices * cfg.sets, cfg.ways),
         slices=zeros(slices, columns.S_COLUMNS),
         sms=zeros(gpu.sm_count, columns.M_COLUMNS),
-        waiting=zeros(gpu.sm_count, slices, columns.Q_COLUMNS),
+        cpcs=zeros(len(cpcs), columns.C_FIRST + most),
         responses=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
@@ -364,6 +382,8 @@ def memory_state(profile: Profile) -> MemoryState:
         later=zeros(channels, profile.dram.idle_write_entries, columns.L_COLUMNS),
         counts=zeros(len(Mem)),
         slice_busy=zeros(1),
+        stretches=zeros(cfg.partitions),
+        heads=zeros(most, columns.H_COLUMNS),
         arrive=zeros(0),
         order=zeros(0),
         bucket=zeros(columns.ARRIVAL_BUCKETS + 1),
@@ -376,6 +396,9 @@ def memory_state(profile: Profile) -> MemoryState:
         channel_start=zeros(channels + 1),
         window=zeros(cfg.read_window),
     )
+    for cpc, sms in zip(mem.cpcs, cpcs, strict=True):
+        cpc[columns.C_SMS] = len(sms)
+        cpc[columns.C_FIRST : columns.C_FIRST + len(sms)] = sms
     gpcs = gpc_of_each_sm(profile)
     mem.sms[:, columns.M_GPC] = gpcs
     partitions = np.resize(profile.l2.gpc_partitions or np.arange(cfg.partitions), gpu.gpc_count)

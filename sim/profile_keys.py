@@ -55,8 +55,9 @@ class Gpu:
     compute_capability: Text  #: such as 9.0: major.minor
     sm_count: Count  #: that a kernel can use
     gpc_count: Count  #: groups of SMs that share a port of L2's answers
-    sms_per_tpc: Count  #: neighbours that share a port to L2
+    sms_per_tpc: Count  #: neighbours that get blocks one after the other
     clock_mhz: Megahertz  #: of the SMs; times in cycles become seconds with it
+    cpcs_per_gpc: Count | None = None  #: groups of TPCs that share a way to L2; else one
     tensor_clock_drop: Fraction | None = None  #: of `clock_mhz`, lost while all tensor cores are busy; in proportion
 
 
@@ -229,7 +230,7 @@ class L2:
     hit_latency_cycles: Cycles  #: beyond an L1 hit, in the SM's own partition
     far_extra_cycles: CyclesOrZero  #: more when the data is in the other partition
     slice_bytes_per_cycle: BytesPerCycle  #: what a slice answers
-    slice_queue_cycles: CyclesOrZero  #: that wait before slices, on average, while stores still leave their SMs
+    slice_queue_cycles: CyclesOrZero  #: that wait before slices on average; with more, stores leave their SMs slower
     sm_read_bytes_per_cycle: BytesPerCycle  #: L2 to one SM
     sm_write_bytes_per_cycle: BytesPerCycle  #: one SM to L2
     gpc_read_bytes_per_cycle: BytesPerCycle  #: L2 to the SMs of one GPC
@@ -243,6 +244,7 @@ class L2:
     dirty_ways: Count  #: lines are written back when so many of their set were used after them, the last when all were
     dirty_lines: Number  #: of a set that may be dirty, on average
     partial_lines: Number  #: of them those with sectors of which only some bytes were written
+    cpc_write_bytes_per_cycle: BytesPerCycle | None = None  #: the SMs of one CPC to L2; else all that they can send
     gpc_partitions: Partitions | None = None  #: of each GPC in order of blocks; else in turn
 
 

@@ -59,7 +59,14 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
     gpcs = 1
     way = l2.line_bytes * l2.associativity * slices
     traffic = profile.launch_traffic
-    left = {} if traffic is None else {"launch_traffic.dirty_bytes": round(traffic.dirty_bytes * share)}
+    known: dict[str, float] = {}
+    if traffic is not None:
+        known["launch_traffic.dirty_bytes"] = round(traffic.dirty_bytes * share)
+    if gpu.cpcs_per_gpc is not None and l2.cpc_write_bytes_per_cycle is not None:  # one CPC with the share of all
+        known["gpu.cpcs_per_gpc"] = 1
+        known["l2.cpc_write_bytes_per_cycle"] = (
+            l2.cpc_write_bytes_per_cycle * gpu.cpcs_per_gpc * gpu.gpc_count * share / gpcs
+        )
     return profile.override(
         {
             "gpu.sm_count": sms,
@@ -81,7 +88,7 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
             "launch.fill_blocks_per_cycle": launch.fill_blocks_per_cycle * share,
             "launch.ahead_sms": 0,
         }
-        | left
+        | known
     )
 
 

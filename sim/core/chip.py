@@ -98,7 +98,7 @@ def collect(st, s, q, t1):
     for m in range(len(st)):
         a = st[m]
         own, tma = a.sv[SV_SENT], a.sv[SV_TMA_SENT]
-        own_free, tma_free = q.free[m, 0] * TICK, q.free[m, 1] * TICK
+        own_free = tma_free = q.free[m] * TICK
         n = 0
         while n < q.time.shape[1]:
             k, j = own % RING, tma % TMA_RING

@@ -37,14 +37,11 @@ from sim.core.memory_state import (
     JOIN_BITS,
     M_GPC,
     M_PARTITION,
+    M_STORED,
     NEVER,
-    Q_COUNT,
-    Q_SINCE,
-    Q_UNTIL,
     REDUCTION,
     S_ATOMIC,
     S_CROSS,
-    S_OWN,
     S_PORT,
     S_TMA,
     SHARED,
@@ -53,7 +50,6 @@ from sim.core.memory_state import (
     T_TIME,
     T_WAY,
     T_WORD,
-    TICK,
     VALID,
     inlined,
     kernel,
@@ -66,8 +62,6 @@ WRITE, WRITE_HIT = int(Mem.L2_WRITE), int(Mem.L2_WRITE_HIT)
 ATOMICS, REDUCTIONS = int(Mem.L2_ATOMIC), int(Mem.L2_REDUCTION)
 TEX, TEX_HIT, TEX_MISS = int(Mem.L2_TEX), int(Mem.L2_TEX_HIT), int(Mem.L2_TEX_MISS)
 OTHER, CROSSED, BYTES_ASKED = int(Mem.L2_OTHER), int(Mem.L2_CROSSED), int(Mem.DRAM_BYTES_ASKED)
-
-OWN_SPAN = 64  #: stores over which a slice averages what they find waiting
 
 
 @kernel
@@ -91,50 +85,40 @@ def with_group(sectors: int, group: int) -> int:
 
 
 @kernel
-def enter_slice(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
-    """Take the slice's input; when the look-up starts."""
+def slice_work(cfg: Any, sectors: int) -> int:
+    """How long a packet that is answered with data keeps a slice. A store only takes as long as its sectors."""
+    return max(cfg.slice_request, sectors * cfg.slice_sector)
+
+
+@kernel
+def enter_slice(mem: Any, place: int, arrive: int, work: int) -> int:
+    """Take the slice's input for so long; when the look-up starts."""
     start = max(arrive, mem.slices[place, S_PORT])
-    work = max(cfg.slice_request, sectors * cfg.slice_sector)
     mem.slices[place, S_PORT] = start + work
     mem.slice_busy[0] += work
     return start
 
 
 @kernel
-def still_waiting(queue: Any, at: int) -> int:
-    """How many stores of a queue a slice has not taken at `at`, in 1/TICK; it takes them at one rate."""
-    left = queue[Q_UNTIL] - max(at, queue[Q_SINCE])
-    if left <= 0:
-        return 0
-    return queue[Q_COUNT] * left // (queue[Q_UNTIL] - queue[Q_SINCE])
+def in_line(mem: Any, sm: int, place: int, arrive: int) -> int:
+    """When a slice takes a load by TMA whose SM has stores that wait for slices: its packets stay in order.
 
-
-@kernel
-def queue_store(mem: Any, sm: int, place: int, arrive: int, start: int) -> None:
-    """Put a store, which a slice takes at `start`, behind those of its SM."""
-    slice_, queue = mem.slices[place], mem.waiting[sm, place]
-    own = still_waiting(queue, arrive)
-    slice_[S_OWN] += (own - slice_[S_OWN]) // OWN_SPAN
-    queue[Q_COUNT] = own + TICK
-    queue[Q_SINCE] = arrive
-    queue[Q_UNTIL] = max(queue[Q_UNTIL], start)
-
-
-@kernel
-def enter_in_turn(mem: Any, cfg: Any, sm: int, place: int, arrive: int, sectors: int) -> tuple[int, int]:
-    """Take a slice's input for a load by TMA: when it would without stores of its SM, and when the look-up starts.
-
-    A slice takes packets of all SMs in turn. So stores of others do not keep the load waiting, those of its own SM do,
-    each for a turn: if so many wait as stores find on average, until the slice has taken all that do.
+    It waits as long as a store would (microbench_16, `copies_beside_stores`).
     """
-    slice_ = mem.slices[place]
-    own, wait = still_waiting(mem.waiting[sm, place], arrive), max(0, slice_[S_PORT] - arrive)
-    first = max(arrive, slice_[S_TMA])
-    work = max(cfg.slice_request, sectors * cfg.slice_sector)
-    slice_[S_TMA] = first + work
-    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + work
+    if mem.sms[sm, M_STORED] <= arrive:
+        return arrive
+    return max(arrive, mem.slices[place, S_PORT])
+
+
+@kernel
+def enter_past_stores(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
+    """Take a slice's input for a load by TMA; when the look-up starts if no stores wait."""
+    slice_, work = mem.slices[place], slice_work(cfg, sectors)
+    start = max(arrive, slice_[S_TMA])
     mem.slice_busy[0] += work
-    return first, max(first, arrive + wait * own // max(slice_[S_OWN], TICK))
+    slice_[S_TMA] = start + work
+    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + work
+    return start
 
 
 @kernel
@@ -142,7 +126,7 @@ def cross(mem: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
     """Take the way out of the partition of slice `place` for so much; when the look-up at home starts."""
     start = max(leave + cfg.cross_latency, mem.slices[place, S_CROSS])
     mem.slices[place, S_CROSS] = start + sectors * cfg.cross_sector
-    mem.slice_busy[0] += max(cfg.slice_request, sectors * cfg.slice_sector)
+    mem.slice_busy[0] += slice_work(cfg, sectors)
     return start
 
 
@@ -206,20 +190,21 @@ def load(
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(asked)
     near, gpc = mem.sms[sm, M_PARTITION], mem.sms[sm, M_GPC]
+    index = l2_set(line, cfg)
+    place = index // cfg.sets
+    at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
     joined = 0
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
         batch[B_JOIN] = join_entry(line)
-        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, arrive, cfg.coalesce_requests)
+        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, at, cfg.coalesce_requests)
         if joined == 2:
-            batch[B_READY] = max(batch[B_READY], arrive + cfg.slice_latency)
+            batch[B_READY] = max(batch[B_READY], at + cfg.slice_latency)
             return
     if joined == 0:
         counts[REQUESTS] += 1
     home = home_partition(line, cfg.partitions)
-    index = l2_set(line, cfg)
     row = near * cfg.slices * cfg.sets + index
-    place = index // cfg.sets
     number = flight_entry(line)
     entry = mem.flight[near, number]
     way = find(mem.sets, row, line)
@@ -229,9 +214,10 @@ def load(
     # Absent sectors take their turn among the look-ups, and none of the data's time. What is asked of others is asked
     # in order of arrival, else their clocks would run ahead.
     if tma:
-        leave, ready = enter_in_turn(mem, cfg, sm, near * cfg.slices + place, arrive, hits)
+        leave = enter_past_stores(mem, cfg, near * cfg.slices + place, arrive, hits)
+        ready = max(leave, at)
     else:
-        leave = ready = enter_slice(mem, cfg, near * cfg.slices + place, arrive, hits)
+        leave = ready = enter_slice(mem, near * cfg.slices + place, arrive, slice_work(cfg, hits))
     leave += cfg.slice_latency
     ready += cfg.slice_latency
     if cfg.coalesce_window > 0:
@@ -313,8 +299,9 @@ def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: 
     home = home_partition(line, cfg.partitions)
     index = l2_set(line, cfg)
     place = index // cfg.sets
-    start = enter_slice(mem, cfg, near * cfg.slices + place, arrive, n)
-    queue_store(mem, sm, near * cfg.slices + place, arrive, start)
+    slice_ = mem.slices[near * cfg.slices + place]
+    start = enter_slice(mem, near * cfg.slices + place, arrive, n * cfg.slice_sector)
+    mem.sms[sm, M_STORED] = max(mem.sms[sm, M_STORED], start)
     ready = start + cfg.slice_latency
     looked_up = n
     row = home * cfg.slices * cfg.sets + index
@@ -327,7 +314,7 @@ def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: 
             sets[copy_row, copy_way] |= whole
         start = cross(mem, cfg, near * cfg.slices + place, ready, n + (1 if part else 0))
         blocked = start - cfg.cross_latency - cfg.slice_latency - (cfg.cross_latency + cfg.cross_back_latency)
-        mem.slices[near * cfg.slices + place, S_PORT] = max(mem.slices[near * cfg.slices + place, S_PORT], blocked)
+        slice_[S_PORT] = max(slice_[S_PORT], blocked)
         ready = start + cfg.cross_back_latency
         looked_up += n
         counts[CROSSED] += n
@@ -353,7 +340,7 @@ def atomic(
     home = home_partition(line, cfg.partitions)
     index = l2_set(line, cfg)
     place = index // cfg.sets
-    at = enter_slice(mem, cfg, near * cfg.slices + place, arrive, n) + cfg.slice_latency
+    at = enter_slice(mem, near * cfg.slices + place, arrive, slice_work(cfg, n)) + cfg.slice_latency
     batch[B_READY] = at
     unit = home * cfg.slices + l2_set(line & -cfg.atomic_lines, cfg) // cfg.sets
     row = home * cfg.slices * cfg.sets + index

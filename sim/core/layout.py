@@ -438,14 +438,12 @@ class Requests(NamedTuple):
         np.int64
     ]  # block slot << MAX_CLUSTER | blocks of its cluster, by rank, whose SMs get the answer too
     peers: npt.NDArray[np.int64]  # that of Dispatch
-    free: npt.NDArray[np.int64]  # [sm, 2] cycle from which ports take the next of either; the memory system says
+    free: npt.NDArray[np.int64]  # [sm] cycle from which the port takes the next; the memory system says
 
 
 def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requests:
     """Room for a step's packets."""
-    return Requests(
-        np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers, np.zeros((sms, 2), np.int64)
-    )  # type: ignore[call-arg]
+    return Requests(np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers, np.zeros(sms, np.int64))  # type: ignore[call-arg]
 
 
 def _record(fields: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]]) -> np.dtype[np.void]:

@@ -53,19 +53,20 @@ from sim.limits import MAX_CLUSTER, MAX_SLOTS
 XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
 
 
-def weave(mem: Any, cfg: Any, q: Any) -> None:
-    """Answer the packets that SMs left in a time step.
+def weave(mem: Any, cfg: Any, q: Any, end: int) -> None:
+    """Answer the packets that SMs left in a time step, which ends at cycle `end`.
 
     `mem` and `cfg` are a `MemoryState` and a `MemoryConfig`, `q` are `layout.Requests`. `q.n[sm]` packets of each SM
     lie in `[sm, 0 .. q.n[sm])` of the other arrays, times not descending: `time` SM cycles; `line` byte address >> 7;
     `sectors` bits 0..3 the sectors, bits 4..7 those that are written only in part; `kind` load, store, atomic,
     reduction, fetch; `ops` lane operations of an atomic; `asked` distinct bytes that the lanes asked for; `unit` 1 for
-    packets of the SM's TMA unit; `others` further SMs that get the answer. Sets `done[sm, k]`: the cycle at which the
-    data or the acknowledgement is at the SM, at least the L2 hit latency after `time`; and `free`.
+    packets of the SM's TMA unit; `others` further SMs that get the answer. Packets that cannot leave in this step are
+    taken out. Sets `done[sm, k]`: the cycle at which the data or the acknowledgement is at the SM, at least the L2 hit
+    latency after `time`; and `free`.
     """
     if not q.n.any():
         return
-    send_packets(mem, cfg, q.n, q.time, q.sectors, q.kind, q.unit, q.free)
+    send_packets(mem, cfg, q, end << TICK_BITS)
     total = order_packets(mem.arrive, mem.order, mem.bucket, q.time.shape[1], q.n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]

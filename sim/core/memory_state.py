@@ -39,22 +39,37 @@ COPY = 1 << 28  #: a copy of a line of the other partition
 SHARED = 1 << 29  #: the other partition may hold a copy; of a copy: several SMs want it
 
 # --- SMs: sms[sm, M_COLUMNS]
-M_PARTITION, M_GPC, M_REQUEST_FREE, M_TMA_FREE = range(4)  # its port, for the SM's own and for its TMA unit's packets
-M_COLUMNS = 4
+(
+    M_PARTITION,
+    M_GPC,
+    M_REQUEST_FREE,  # its port takes the next packet
+    M_LAST,  # 1: the last packet was the TMA unit's
+    M_STORED,  # when a slice takes the last of its stores
+) = range(5)
+M_COLUMNS = 5
+
+# --- CPCs, the parts of a GPC whose SMs share a way to L2: cpcs[cpc, C_FIRST + most SMs of one]
+C_FREE, C_SMS, C_FIRST = range(3)  # its port takes the next packet; how many SMs; their numbers
+
+# --- what each SM of a CPC sends next: heads[SM of the CPC, H_COLUMNS]
+(
+    H_TIME,  # when its port can send a packet
+    H_LATER,  # when it could one of either, its own or its TMA unit's
+    H_FIRST,  # 1: the TMA unit's is first, 0: its own
+    H_OWN,  # the next of its own, by sequence
+    H_TMA,  # the next of its TMA unit
+    H_COUNT,  # packets of the SM
+) = range(6)
+H_COLUMNS = 6
 
 # --- slices of all partitions: slices[place, S_COLUMNS]: when each takes its next request
 (
     S_PORT,  # its input
     S_TMA,  # its input, if there were loads by TMA only
-    S_OWN,  # not a time: how many of its own SM a store finds waiting, on average, in 1/TICK
     S_CROSS,  # its share of the way out of its partition
     S_ATOMIC,  # its atomic unit
-) = range(5)
-S_COLUMNS = 5
-
-# --- stores of an SM that wait for a slice: waiting[sm, slice of all partitions, Q_COLUMNS]
-Q_COUNT, Q_SINCE, Q_UNTIL = range(3)  # so many, in 1/TICK, when the last came; when the slice takes that one
-Q_COLUMNS = 3
+) = range(4)
+S_COLUMNS = 4
 
 # --- fills on their way, direct-mapped: flight[partition, entry, F_COLUMNS]
 (
@@ -173,11 +188,12 @@ class MemoryConfig(NamedTuple):
     cross_latency: int  # near slice to home slice
     cross_back_latency: int
     sm_half_flit: int  # SM request port: half a sector's worth
+    cpc_half_flit: int  # CPC request port
     response_sector: int  # SM response port
     gpc_sector: int  # GPC response port
-    slice_request: int  # slice input, a packet at least
+    slice_request: int  # slice input, a packet that is answered with data at least
     slice_sector: int
-    slice_queue: int  # what waits before the slices, on average, when stores wait at their SMs' ports
+    slice_queue: int  # what waits before the slices, on average, beyond which stores take the CPCs' ports for longer
     cross_sector: int  # a slice's share of the way between the partitions
     atomic_sector: int
     atomic_same_address: int
@@ -221,7 +237,7 @@ class MemoryState(NamedTuple):
     sets: Int64s
     slices: Int64s
     sms: Int64s
-    waiting: Int64s
+    cpcs: Int64s
     responses: Int64s  # calendars of the response ports: SMs, then GPCs
     flight: Int64s
     joins: Int64s
@@ -232,6 +248,8 @@ class MemoryState(NamedTuple):
     counts: Int64s  # [len(Mem)]
     slice_busy: Int64s  # [1] ticks, all slices
     # scratch
+    stretches: Int64s  # [partition] how much longer stores take the CPCs' ports, in 1/TICK
+    heads: Int64s
     arrive: Int64s  # [packets] at the slices
     order: Int64s  # [packets] packet numbers (SM * packets an SM + sequence), by arrival
     bucket: Int64s  # [ARRIVAL_BUCKETS + 1]

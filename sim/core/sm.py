@@ -274,11 +274,13 @@ def run_sm(a, s, m, t0, t1):
     subcores = cfg[C_SUBCORES]
     timed = a.sv[SV_RECORD] == RECORD_TIMES  # each interval by itself
     t = max(t0, a.sv[SV_NEXT])
+    first = t0 // (t1 - t0)  # sub-cores take turns to be first: to what has room as a step begins
     while t < t1:
         if a.sv[SV_COMPLETION] <= t:
             complete_until(a, s, m, t)
         following = min(t1, a.sv[SV_COMPLETION])
-        for sub in range(subcores):
+        for i in range(subcores):
+            sub = (first + i) % subcores
             if sc[sub, SC_NEXT] > t:
                 following = min(following, sc[sub, SC_NEXT])
                 continue

@@ -117,9 +117,10 @@ def run(memory: MemorySystem, stream: Stream, *, start: int = 1000, outstanding:
             ):
                 array[:] = np.take_along_axis(source, at, 1)
             memory.weave(q, now, now + STEP)
+            n = q.n  # the rest stays in the SMs
             sm, k = np.nonzero(slot < n[:, None])
             done = q.done[sm, k]
-            last = max(last, int(done.max()))
+            last = max(last, int(done.max(initial=0)))
             np.add.at(due, ((-(-(done - start) // STEP)) % HORIZON, sm), 1)
             sent += n
             out += n

@@ -190,11 +190,11 @@ def waits_beside_stores(storing: range, loading: int) -> list[int]:
     profile = load_profile("h200")
     memory = MemorySystem(profile)
     q = requests(profile.gpu.sm_count, 33)
-    waits = []
+    waits, asked = [], 0
     for step in range(400):
         now, q.n[:] = 1000 + STEP * step, 0
         for sm in storing:
-            q.n[sm] = 32 if q.free[sm, 0] < now + STEP else 0
+            q.n[sm] = 32 if q.free[sm] < now + STEP else 0
             q.kind[sm, :32], q.sectors[sm, :32], q.asked[sm, :32], q.unit[sm, :32] = STORE, 0b0001_0001, 16, 0
             q.time[sm, :32] = now + 2 * np.arange(32)
             warp, row = np.divmod(np.arange(32), 8)
@@ -203,9 +203,13 @@ def waits_beside_stores(storing: range, loading: int) -> list[int]:
         q.time[loading, k], q.line[loading, k] = now, BASE + 300_000 + step % 97
         q.kind[loading, k], q.sectors[loading, k], q.asked[loading, k], q.unit[loading, k] = LOAD, WHOLE, 128, 1
         q.n[loading] = k + 1
+        asked = asked or now
         memory.weave(q, now, now + STEP)
-        if step >= 200:
-            waits.append(int(q.done[loading, k]) - now)
+        last = q.n[loading] - 1
+        if last >= 0 and q.unit[loading, last] == 1:  # else it stays in the SM for another step
+            if step >= 200:
+                waits.append(int(q.done[loading, last]) - asked)
+            asked = 0
     return waits
 
 

@@ -105,8 +105,8 @@ def test_reductions_count_in_both_partitions() -> None:
 
 def test_every_packet_is_on_the_crossbar() -> None:
     bench = Bench("toy")
-    for kind in (LOAD, FETCH, STORE, ATOMIC, REDUCTION):
-        bench.one(1000 * kind, kind, kind=kind, ops=32)
+    for place, kind in enumerate((LOAD, FETCH, STORE, ATOMIC, REDUCTION)):
+        bench.one(1000 * place, place, kind=kind, ops=32)
     assert bench.count(Mem.XBAR_READ) == 3 * 4
     assert bench.count(Mem.XBAR_WRITE) == 3 * 4
 
