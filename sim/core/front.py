@@ -115,6 +115,14 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
 
 
 @inner(inline="always")
+def counted_by(a, w, barrier, time, reason):
+    """The result that `barrier`, if it is one, counts is there at `time`; who waits for it, waits for `reason`."""
+    if barrier < 6:
+        a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
+        a.sb[w, barrier, SB_REASON] = reason
+
+
+@inner(inline="always")
 def ring_room(a):
     """Packets that still fit into the ring."""
     return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])

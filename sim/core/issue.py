@@ -18,6 +18,7 @@ from sim.core.control import (
     take_runnable,
 )
 from sim.core.execute import execute
+from sim.core.front import counted_by
 from sim.core.layout import (
     B_ID,
     B_RANK,
@@ -60,8 +61,6 @@ from sim.core.layout import (
     NOT_READY,
     READY_COLUMNS,
     RECORD_TIMES,
-    SB_REASON,
-    SB_TIME,
     SC_NEXT,
     SC_PIPES,
     SCORE_BITS,
@@ -169,10 +168,7 @@ def charge(a, s, m, w, sub, slot, t):
 def results_at(a, s, m, w, pc, t, time, reason):
     """Destination registers and predicates are there at `time`; who waits for them, waits for `reason`."""
     if s.cfg[C_HAS_CONTROL]:
-        barrier = s.code[pc, COL_WBAR]
-        if barrier < 6:
-            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
-            a.sb[w, barrier, SB_REASON] = reason
+        counted_by(a, w, s.code[pc, COL_WBAR], time, reason)
         return
     registers = s.cfg[C_REGISTER_ROWS]
     d = s.code[pc, COL_D]

@@ -23,7 +23,7 @@ from sim.core.exec_memory import (
     store,
     store_matrix,
 )
-from sim.core.front import constant, send
+from sim.core.front import constant, counted_by, send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -264,10 +264,7 @@ def rows_read_at(a, s, m, w, pc, time):
 def results_known(a, s, m, w, pc, time, reason):
     """The destination registers of a memory instruction are there at `time`."""
     if s.cfg[C_HAS_CONTROL]:
-        barrier = s.code[pc, COL_WBAR]
-        if barrier < 6:
-            a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
-            a.sb[w, barrier, SB_REASON] = reason
+        counted_by(a, w, s.code[pc, COL_WBAR], time, reason)
         return
     d = s.code[pc, COL_D]
     for r in range(d, min(d + s.code[pc, COL_ND], s.cfg[C_REGISTER_ROWS])):
