@@ -19,7 +19,7 @@ CHUNK_BITS = 5  #: lines that share a home partition: 32, 4 KiB
 
 @kernel
 def quotient(x: int, inverse: float) -> int:
-    """`x // n` for `inverse = 1 / n`; exact for `0 <= x < 2**40`, and faster than a division."""
+    """`x // n` for `inverse = 1 / n`; exact for `0 <= x < 2**50`, and faster than a division."""
     return int((x + 0.5) * inverse)
 
 

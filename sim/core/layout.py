@@ -192,8 +192,10 @@ MAX_NODES = 8192
 NODE_COLUMNS = 2
 
 # --- tags of L1: l1_tag[tags, TAG_COLUMNS]; a set of four is a cache line of the host
-TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use
+TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << HERE_BITS | sectors long there
 TAG_COLUMNS = 2
+HERE_BITS = 4
+HERE = (1 << HERE_BITS) - 1
 
 # --- what a tag has: l1_fill[tags, FILL_COLUMNS], a cache line of the host
 # 0 to 3: when a sector is there; NEVER: absent; < 0: packet -1-k is out

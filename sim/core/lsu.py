@@ -11,17 +11,21 @@ a sector under way waits for the same packet.
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.access import lowest_lane
+from sim.core.access import lowest_lane, popcount
+from sim.core.address_map import quotient
 from sim.core.array_ports import WRITE, take_ports_for
 from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
     C_HAS_CONTROL,
+    C_L1_FILL,
+    C_L1_LATENCY,
     C_L1_LINES,
     C_L1_MISS,
     C_L1_SETS,
     C_L1_WAYS,
+    C_LSU_LATENCY,
     C_PACKET,
     C_REGISTER_ROWS,
     C_TAG,
@@ -40,6 +44,8 @@ from sim.core.layout import (
     E_WARP,
     FILL_COLUMNS,
     FILL_DATA,
+    HERE,
+    HERE_BITS,
     NEVER,
     NODE_COLUMNS,
     R_DONE,
@@ -119,20 +125,11 @@ def stay_in_stage(a, duration):
 
 
 @inner(inline="always")
-def divided(x, n, inverse):
-    """Quotient and remainder of `x` by `n`, for `inverse = 1 / n`: much faster than a division."""
-    q = int(x * inverse)
-    rest = x - q * n
-    if rest < 0:
-        return q - 1, rest + n
-    return (q + 1, rest - n) if rest >= n else (q, rest)
-
-
-@inner(inline="always")
 def l1_set(line, sets, inverse):
     """The set of a line. Lines in a row go to sets all over the array, each `sets` of them to all."""
-    turn, place = divided(line, sets, inverse)
-    return divided((place + SET_SKEW * turn) * SET_STRIDE, sets, inverse)[1]
+    turn = quotient(line, inverse)
+    scattered = (line - turn * sets + SET_SKEW * turn) * SET_STRIDE
+    return scattered - quotient(scattered, inverse) * sets
 
 
 @inner(inline="always")
@@ -155,26 +152,32 @@ def l1_approach(a, s, lines, n, places):
 
 
 @inner
-def l1_look_up(a, s, lines, n, places):
+def l1_look_up(a, s, lines, sectors, n, places):
     """Where `l1_approach` left the first tags of sets: the tags that hold the lines; -1 - the first where none does.
 
-    What tags have is asked for from the host's caches all at once.
+    What tags have is asked for from the host's caches all at once, where the tags do not say that it is all there.
     """
     for k in range(n):
         at = l1_find(a, places[k], s.cfg[C_L1_WAYS], lines[k])
         places[k] = at if at >= 0 else -1 - places[k]
-        if at >= 0:
+        if at >= 0 and sectors[k] & ~a.l1_tag[at, TAG_USED]:
             prefetch(a.l1_fill, at * FILL_COLUMNS)
 
 
 @inner(inline="always")
 def l1_place(a, s, line, place):
-    """The tag for a line that `l1_look_up` found at `place`, and whether the line holds it; else it gets one."""
+    """The tag of a line that `l1_look_up` found at `place`; a line without one gets one."""
     if place >= 0:
         if a.l1_tag[place, TAG_LINE] == line:
-            return place, True
+            return place
         place = -1 - (place - place % s.cfg[C_L1_WAYS])  # a line looked up along with this one has taken its tag
-    return l1_claim(a, s, -1 - place, line), False
+    return l1_claim(a, s, -1 - place, line)
+
+
+@inner(inline="always")
+def l1_use(a, at, order, here):
+    """The `order`-th use of L1 is of a tag whose sectors `here` are there."""
+    a.l1_tag[at, TAG_USED] = order << HERE_BITS | here
 
 
 @inner(inline="always")
@@ -218,6 +221,7 @@ def l1_claim(a, s, first, line):
         else:
             a.l1_fill[at, FILL_DATA] = l1_give_up(a, s)
     a.l1_tag[at, TAG_LINE] = line
+    a.l1_tag[at, TAG_USED] = 0
     for sector in range(4):
         a.l1_fill[at, sector] = NEVER
     return at
@@ -277,26 +281,31 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allo
     tag, sent = cfg[C_TAG], 0
     latest = 0
     hits = 0
+    past = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] - cfg[C_L1_FILL]  # till then in time for a hit
     if allocate:
-        l1_look_up(a, s, lines, n, places)
+        l1_look_up(a, s, lines, sectors, n, places)
     for k in range(n):
         line, missing = lines[k], sectors[k]
         at = -1
         if allocate:
-            at, held = l1_place(a, s, line, places[k])
-            left = missing if held else 0
+            at = l1_place(a, s, line, places[k])
+            here = a.l1_tag[at, TAG_USED] & HERE
+            left = missing & ~here
+            missing = left
             while left:
                 sector = lowest_lane(left)
                 left &= left - 1
                 fill = a.l1_fill[at, sector]
                 if fill != NEVER:
                     missing ^= 1 << sector
-                    hits += 1
                     if fill < 0:
                         wait_for(a, m, entry, -1 - fill)
+                    elif fill <= past:
+                        here |= 1 << sector
                     elif fill > latest:
                         latest = fill
-            a.l1_tag[at, TAG_USED] = a.sv[SV_LRU] + 1 + k
+            l1_use(a, at, a.sv[SV_LRU] + 1 + k, here)
+            hits += popcount(sectors[k] ^ missing)
         if missing:
             time = (start + max(k * tag, sent * cfg[C_PACKET])) // TICK + cfg[C_L1_MISS]
             packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at)
@@ -319,12 +328,13 @@ def keep_stored(a, s, line, place, whole):
 
     `place` is from `l1_look_up`.
     """
-    at, _ = l1_place(a, s, line, place)
+    at = l1_place(a, s, line, place)
+    here = a.l1_tag[at, TAG_USED] & HERE
     for sector in range(4):
-        if (whole >> sector) & 1 and a.l1_fill[at, sector] == NEVER:
+        if (whole & ~here) >> sector & 1 and a.l1_fill[at, sector] == NEVER:
             a.l1_fill[at, sector] = 0
     a.sv[SV_LRU] += 1
-    a.l1_tag[at, TAG_USED] = a.sv[SV_LRU]
+    l1_use(a, at, a.sv[SV_LRU], here)
     return at
 
 

@@ -391,7 +391,7 @@ def begin_store(a, s, m, w, pc, start, n, width):
     """Send a store's lines to L2; L1 is written through and keeps them, as loads' (microbench_6, `store_fill`)."""
     cfg, work = s.cfg, a.scratch
     out = start // TICK
-    l1_look_up(a, s, work[LINE_LIST], n, work[PLACE_LIST])
+    l1_look_up(a, s, work[LINE_LIST], work[SECTOR_LIST], n, work[PLACE_LIST])
     for k in range(n):
         whole = work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k]
         at = keep_stored(a, s, work[LINE_LIST, k], work[PLACE_LIST, k], whole)
