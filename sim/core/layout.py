@@ -444,8 +444,11 @@ class Requests(NamedTuple):
 
 
 def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requests:
-    """Room for a step's packets."""
-    return Requests(np.zeros(sms, np.int64), *np.zeros((9, sms, packets), np.int64), peers, np.zeros(sms, np.int64))  # type: ignore[call-arg]
+    """Room for a step's packets: of each, all but the time lies in one cache line of the host."""
+    time, columns = np.zeros((sms, packets), np.int64), zeros((sms, packets, CACHE_LINE // 8))
+    line, sectors, kind, ops, asked, done, unit, others = np.moveaxis(columns, 2, 0)
+    n, free = np.zeros((2, sms), np.int64)
+    return Requests(n, time, line, sectors, kind, ops, asked, done, unit, others, peers, free)
 
 
 def _record(fields: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]]) -> np.dtype[np.void]:

@@ -158,7 +158,8 @@ def keep_back(q: Any, arrive: Any, sm: int, head: Any) -> int:
     for k in range(q.n[sm]):
         if k < (head[H_TMA] if q.unit[sm, k] else head[H_OWN]):
             if n < k:
-                for column in (q.time, q.line, q.sectors, q.kind, q.ops, q.asked, q.unit, q.others):
+                q.time[sm, n] = q.time[sm, k]
+                for column in (q.line, q.sectors, q.kind, q.ops, q.asked, q.unit, q.others):
                     column[sm, n] = column[sm, k]
                 arrive[n] = arrive[k]
             n += 1
