@@ -52,10 +52,16 @@ def lanes_outside(addr, mask, low, high):
 
 
 @jit(inline="always")
-def in_order(x):
-    """Whether a row's values go up from lane to lane, or down, or stay: then only neighbours can be equal."""
+def in_order(x, some):
+    """Whether values go up from lane to lane of the first, `some`, or down, or stay: then only neighbours are equal."""
     before = previous(x)
-    return (mask_of(x >= before) | 1) == ALL_LANES or (mask_of(x <= before) | 1) == ALL_LANES
+    return some & ~(mask_of(x >= before) | 1) == 0 or some & ~(mask_of(x <= before) | 1) == 0
+
+
+@jit(inline="always")
+def halves_equal(x):
+    """Whether lanes 16 to 31 have what lanes 0 to 15 have."""
+    return mask_of(x == spread(x, 4, 1, 16)) == ALL_LANES
 
 
 @jit(inline="always")
@@ -109,13 +115,15 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
     if mask == ALL_LANES and width >= 4:
         x = load(addr, 0)
         line = x >> 7
-        if in_order(line) and mask_of(line == previous(line)) == 0:  # a line a lane
+        n = WARP_SIZE // 2 if halves_equal(x) else WARP_SIZE
+        some = (1 << n) - 1
+        if in_order(line, some) and mask_of(line == previous(line)) & some == 0:  # a line a lane
             sector = i64(1) << ((x >> 5) & 3)
             save(lines, 0, line)
             save(sectors, 0, sector)
             save(asked, 0, i64(width))
             save(partial, 0, sector)
-            return WARP_SIZE
+            return n
     if width >= 4:
         n = words_by_line(addr, mask, width, lines, asked)
     else:
@@ -131,17 +139,21 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
 
 @jit
 def words_by_line(addr, mask, width, lines, words):
-    """Fill `lines` in order of first use, and `words` with the mask of touched words of each; returns how many."""
+    """Fill `lines` in order of first use, and `words` with the mask of touched words of each; returns how many.
+
+    Lines of one access are less than 2**32 lines apart, so 32 bits tell them apart.
+    """
     x = load(addr, 0)
-    touched = u32(i64((1 << (width >> 2)) - 1)) << u32((x & 127) >> 2)
+    row = u32(x >> 7)
+    touched = where(lanes(mask), u32(i64((1 << (width >> 2)) - 1)) << u32((x & 127) >> 2), 0)
     left = mask
     n = 0
     while left:
         line = addr[lowest_lane(left)] >> 7
-        here = mask_of((x >> 7) == i64(line)) & left
-        left &= ~here
+        here = row == u32(i64(line))
+        left &= ~mask_of(here)
         lines[n] = line
-        words[n] = any_bits(where(lanes(here), touched, 0))
+        words[n] = any_bits(where(here, touched, 0))
         n += 1
     return n
 
@@ -232,7 +244,8 @@ def group_passes(addr, mask, width):
 def conflicting_passes(units, bank, mask, shift):
     """`group_passes` bank by bank."""
     further = mask & (mask - 1)
-    apart = in_order(units) and further & mask_of(units == previous(units)) == 0  # no two lanes have one unit
+    some = ALL_LANES if mask >> 16 else ALL_LANES >> 16
+    apart = in_order(units, some) and further & mask_of(units == previous(units)) == 0  # no two lanes have one unit
     most, distinct, left = 1, 0, mask
     while left:
         here = mask_of(bank == u32(i64(element(bank, lowest_lane(left))))) & left
