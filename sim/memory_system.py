@@ -6,6 +6,7 @@ ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ class MemorySystem:
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """Set when each packet of the step `[t_start, t_end)` is answered; see `sim.core.memory.weave`."""
-        self.state = with_room(self.state, packets.time.size)
+        self.state = with_room(self.state, packets.time.shape)
         weave(self.state, self.config, packets, t_end)
 
     def set_clock(self, ratio: float) -> None:
@@ -384,11 +385,12 @@ def memory_state(profile: Profile) -> MemoryState:
         slice_busy=zeros(1),
         stretches=zeros(cfg.partitions),
         heads=zeros(most, columns.H_COLUMNS),
-        arrive=zeros(0),
+        arrive=zeros(0, 0),
         order=zeros(0),
         bucket=zeros(columns.ARRIVAL_BUCKETS + 1),
         batch=zeros(CHUNK + 1, columns.B_COLUMNS),
         touch=zeros(2, columns.T_COLUMNS),
+        places=zeros(columns.AHEAD),
         warm=zeros(1),
         requests=zeros(requests, columns.R_COLUMNS),
         request_count=zeros(1),
@@ -408,11 +410,11 @@ def memory_state(profile: Profile) -> MemoryState:
     return mem
 
 
-def with_room(mem: MemoryState, packets: int) -> MemoryState:
-    """The state with room for steps of `packets` packets: SMs times packets of an SM, used or not."""
-    if len(mem.order) >= packets:
+def with_room(mem: MemoryState, packets: tuple[int, ...]) -> MemoryState:
+    """The state with room for steps of so many SMs and packets of each, used or not."""
+    if mem.arrive.shape == packets:
         return mem
-    return mem._replace(arrive=np.zeros(packets, np.int64), order=np.zeros(packets, np.int64))
+    return mem._replace(arrive=np.zeros(packets, np.int64), order=np.zeros(math.prod(packets), np.int64))
 
 
 def flush(mem: MemoryState) -> None:

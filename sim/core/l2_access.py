@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, line_number
+from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, line_number, quotient
 from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put_behind, request, state_of, written
 from sim.core.memory_state import (
     B_BACK,
@@ -184,14 +184,23 @@ def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) 
 
 @inlined
 def load(
-    mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, asked: int, asked_bytes: int, kind: int, tma: int
+    mem: Any,
+    cfg: Any,
+    j: int,
+    sm: int,
+    arrive: int,
+    line: int,
+    index: int,
+    asked: int,
+    asked_bytes: int,
+    kind: int,
+    tma: int,
 ) -> None:
-    """A load, or a fetch of instructions or constants."""
+    """A load, or a fetch of instructions or constants. `index` is `l2_set` of the line."""
     batch, counts = mem.batch[j], mem.counts
     n = sector_count(asked)
     near, gpc = mem.sms[sm, M_PARTITION], mem.sms[sm, M_GPC]
-    index = l2_set(line, cfg)
-    place = index // cfg.sets
+    place = quotient(index, cfg.inverse_sets)
     at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
     joined = 0
     if cfg.coalesce_window > 0:
@@ -283,7 +292,9 @@ def fetch_from_home(
 
 
 @inlined
-def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: int, asked_bytes: int) -> None:
+def store(
+    mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, index: int, sectors: int, asked_bytes: int
+) -> None:
     """A store: kept at home, in a near copy as well if there is one; bits 4..7 of `sectors` are partly written.
 
     Where more waits for the way to the other partition than keeps it full, a round trip's worth, the slice takes
@@ -297,8 +308,7 @@ def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: 
     if part:
         part_bytes = max(0, asked_bytes - sector_count(whole) * cfg.sector_bytes) // sector_count(part)
     home = home_partition(line, cfg.partitions)
-    index = l2_set(line, cfg)
-    place = index // cfg.sets
+    place = quotient(index, cfg.inverse_sets)
     slice_ = mem.slices[near * cfg.slices + place]
     start = enter_slice(mem, near * cfg.slices + place, arrive, n * cfg.slice_sector)
     mem.sms[sm, M_STORED] = max(mem.sms[sm, M_STORED], start)
@@ -331,15 +341,24 @@ def store(mem: Any, cfg: Any, j: int, sm: int, arrive: int, line: int, sectors: 
 
 @inlined
 def atomic(
-    mem: Any, cfg: Any, j: int, near: int, arrive: int, line: int, sectors: int, ops: int, asked_bytes: int, kind: int
+    mem: Any,
+    cfg: Any,
+    j: int,
+    near: int,
+    arrive: int,
+    line: int,
+    index: int,
+    sectors: int,
+    ops: int,
+    asked_bytes: int,
+    kind: int,
 ) -> None:
     """An atomic or a reduction: done by the home slice's unit, a sector at a time, a lane at a time on one word."""
     batch, counts = mem.batch[j], mem.counts
     sectors = (sectors | (sectors >> 4)) & VALID
     n = sector_count(sectors)
     home = home_partition(line, cfg.partitions)
-    index = l2_set(line, cfg)
-    place = index // cfg.sets
+    place = quotient(index, cfg.inverse_sets)
     at = enter_slice(mem, near * cfg.slices + place, arrive, slice_work(cfg, n)) + cfg.slice_latency
     batch[B_READY] = at
     unit = home * cfg.slices + l2_set(line & -cfg.atomic_lines, cfg) // cfg.sets

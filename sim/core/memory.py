@@ -36,6 +36,8 @@ from sim.core.memory_state import (
     M_GPC,
     M_PARTITION,
     R_DONE,
+    SEQUENCE,
+    SEQUENCE_BITS,
     STORE,
     T_ROW,
     T_TIME,
@@ -67,7 +69,7 @@ def weave(mem: Any, cfg: Any, q: Any, end: int) -> None:
     if not q.n.any():
         return
     send_packets(mem, cfg, q, end << TICK_BITS)
-    total = order_packets(mem.arrive, mem.order, mem.bucket, q.time.shape[1], q.n)
+    total = order_packets(mem.arrive, mem.order, mem.bucket, q.n)
     for begin in range(0, total, CHUNK):
         packets = mem.order[begin : min(begin + CHUNK, total)]
         look_up(mem, cfg, q, packets)
@@ -78,12 +80,10 @@ def weave(mem: Any, cfg: Any, q: Any, end: int) -> None:
 @kernel
 def look_up(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     """L2 look-ups of a chunk of packets; what is known of each answer goes to `batch`."""
-    capacity = q.line.shape[1]
     for j in range(len(packets)):
         if j % AHEAD == 0:
             bring_near(mem, cfg, packets[j : j + AHEAD], q.line)
-        sm = packets[j] // capacity
-        k = packets[j] - sm * capacity
+        sm, k, index = packets[j] >> SEQUENCE_BITS, packets[j] & SEQUENCE, mem.places[j % AHEAD]
         batch = mem.batch[j]
         batch[B_HOME] = 0
         batch[B_BACK] = 0
@@ -94,14 +94,14 @@ def look_up(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
         batch[B_JOIN] = -1
         mem.touch[0, T_ROW] = -1
         mem.touch[1, T_ROW] = -1
-        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[packets[j]], line_number(q.line[sm, k])
+        near, arrive, line = mem.sms[sm, M_PARTITION], mem.arrive[sm, k], line_number(q.line[sm, k])
         kind, sectors = q.kind[sm, k], q.sectors[sm, k]
         if kind == LOAD or kind == FETCH:
-            load(mem, cfg, j, sm, arrive, line, sectors & 15, q.asked[sm, k], kind, q.unit[sm, k])
+            load(mem, cfg, j, sm, arrive, line, index, sectors & 15, q.asked[sm, k], kind, q.unit[sm, k])
         elif kind == STORE:
-            store(mem, cfg, j, sm, arrive, line, sectors, q.asked[sm, k])
+            store(mem, cfg, j, sm, arrive, line, index, sectors, q.asked[sm, k])
         else:
-            atomic(mem, cfg, j, near, arrive, line, sectors, q.ops[sm, k], q.asked[sm, k], kind)
+            atomic(mem, cfg, j, near, arrive, line, index, sectors, q.ops[sm, k], q.asked[sm, k], kind)
         for side in range(2):
             touch = mem.touch[side]
             if touch[T_ROW] >= 0:
@@ -112,15 +112,18 @@ def look_up(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
 
 @kernel
 def bring_near(mem: Any, cfg: Any, packets: Any, lines: Any) -> None:
-    """Read what look-ups of these packets will need, so that the host waits for many cache misses at a time."""
-    capacity = lines.shape[1]
+    """Find the sets of these packets' lines, in `places`, and read what look-ups will need of them and other tables.
+
+    So the host waits for many cache misses at a time.
+    """
     half = cfg.slices * cfg.sets
     last = cfg.ways // 2
     warm = 0
-    for packet in packets:
-        sm = packet // capacity
-        line = line_number(lines[sm, packet - sm * capacity])
+    for j in range(len(packets)):
+        sm = packets[j] >> SEQUENCE_BITS
+        line = line_number(lines[sm, packets[j] & SEQUENCE])
         row, entry = l2_set(line, cfg), flight_entry(line)
+        mem.places[j] = row
         warm ^= mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
         for partition in range(cfg.partitions):
             warm ^= mem.sets[row, 0] ^ mem.sets[row, last] ^ mem.flight[partition, entry, 0]
@@ -131,10 +134,8 @@ def bring_near(mem: Any, cfg: Any, packets: Any, lines: Any) -> None:
 @kernel
 def answer(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     """Complete a chunk's answers with DRAM's times and book them on the response ports."""
-    capacity = q.done.shape[1]
     for j in range(len(packets)):
-        sm = packets[j] // capacity
-        k = packets[j] - sm * capacity
+        sm, k = packets[j] >> SEQUENCE_BITS, packets[j] & SEQUENCE
         gpc = mem.sms[sm, M_GPC]
         ready = data_ready(mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
         kind = q.kind[sm, k]

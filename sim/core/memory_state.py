@@ -93,6 +93,9 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
 J_COLUMNS = 8
 JOIN_BITS = 10
 
+SEQUENCE_BITS = 20  #: of a packet's number among those of its SM
+SEQUENCE = (1 << SEQUENCE_BITS) - 1
+
 # --- packets of a chunk: batch[packet, B_COLUMNS]
 (
     B_READY,  # data at the near slice, as far as known
@@ -250,11 +253,12 @@ class MemoryState(NamedTuple):
     # scratch
     stretches: Int64s  # [partition] how much longer stores take the CPCs' ports, in 1/TICK
     heads: Int64s
-    arrive: Int64s  # [packets] at the slices
-    order: Int64s  # [packets] packet numbers (SM * packets an SM + sequence), by arrival
+    arrive: Int64s  # [sm, packets] at the slices
+    order: Int64s  # [packets] SM << SEQUENCE_BITS | sequence, by arrival
     bucket: Int64s  # [ARRIVAL_BUCKETS + 1]
     batch: Int64s
     touch: Int64s
+    places: Int64s  # [AHEAD] `l2_set` of packets' lines
     warm: Int64s  # [1] keeps the compiler from dropping reads that only bring data near
     requests: Int64s
     request_count: Int64s  # [1]

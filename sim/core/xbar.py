@@ -26,6 +26,7 @@ from sim.core.memory_state import (
     M_REQUEST_FREE,
     NEVER,
     S_PORT,
+    SEQUENCE_BITS,
     STORE,
     TICK,
     TICK_BITS,
@@ -93,7 +94,7 @@ def send_packets(mem: Any, cfg: Any, q: Any, end: int) -> None:
         for i in range(cpc[C_SMS]):
             sm = cpc[C_FIRST + i]
             if min(mem.heads[i, H_OWN], mem.heads[i, H_TMA]) < q.n[sm]:
-                q.n[sm] = keep_back(q, mem.arrive[sm * q.time.shape[1] :], sm, mem.heads[i])
+                q.n[sm] = keep_back(q, mem.arrive[sm], sm, mem.heads[i])
             q.free[sm] = mem.sms[sm, M_REQUEST_FREE] >> TICK_BITS
 
 
@@ -125,7 +126,7 @@ def send_in_turn(mem: Any, cfg: Any, q: Any, cpc: Any, end: int) -> None:
         port[M_REQUEST_FREE] = at + size * cfg.sm_half_flit
         head[H_TMA if tma else H_OWN] = following(q.unit[sm], k, q.n[sm], tma)
         port[M_LAST] = tma
-        mem.arrive[sm * q.time.shape[1] + k] = at + cfg.request_latency
+        mem.arrive[sm, k] = at + cfg.request_latency
         look_ahead(head, port, q.time[sm])
 
 
@@ -167,7 +168,7 @@ def keep_back(q: Any, arrive: Any, sm: int, head: Any) -> int:
 
 
 @kernel
-def order_packets(arrive: Any, order: Any, bucket: Any, capacity: int, counts: Any) -> int:
+def order_packets(arrive: Any, order: Any, bucket: Any, counts: Any) -> int:
     """Sort packet numbers by arrival at the slices; the packet count.
 
     Order: cycle of arrival, then SM, then sequence; a counting sort over
@@ -178,23 +179,23 @@ def order_packets(arrive: Any, order: Any, bucket: Any, capacity: int, counts: A
     last = 0
     for sm in range(len(counts)):
         total += counts[sm]
-        for p in range(sm * capacity, sm * capacity + counts[sm]):
-            first = min(first, arrive[p])
-            last = max(last, arrive[p])
+        for k in range(counts[sm]):
+            first = min(first, arrive[sm, k])
+            last = max(last, arrive[sm, k])
     if total == 0:
         return 0
     base = first >> TICK_BITS
     top = min((last >> TICK_BITS) - base, ARRIVAL_BUCKETS - 1)
     bucket[: top + 2] = 0
     for sm in range(len(counts)):
-        for p in range(sm * capacity, sm * capacity + counts[sm]):
-            bucket[min((arrive[p] >> TICK_BITS) - base, top) + 1] += 1
+        for k in range(counts[sm]):
+            bucket[min((arrive[sm, k] >> TICK_BITS) - base, top) + 1] += 1
     for b in range(1, top + 1):
         bucket[b] += bucket[b - 1]
     for sm in range(len(counts)):
-        for p in range(sm * capacity, sm * capacity + counts[sm]):
-            b = min((arrive[p] >> TICK_BITS) - base, top)
-            order[bucket[b]] = p
+        for k in range(counts[sm]):
+            b = min((arrive[sm, k] >> TICK_BITS) - base, top)
+            order[bucket[b]] = sm << SEQUENCE_BITS | k
             bucket[b] += 1
     return total
 
