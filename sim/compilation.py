@@ -70,6 +70,7 @@ def compile_exchange() -> None:
     engine.start(0)
     engine.arrays[0].sv[layout.SV_PACKETS] = 1
     engine.arrays[0].rq[0, [layout.R_FIRST, layout.R_WAITERS, layout.R_L1]] = -1
+    engine.keeps_strong = True  # what a kernel with atomics needs, too
     engine.exchange(0, 1)
     engine.next_event(1)
 

@@ -23,6 +23,7 @@ from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
 from sim.core.link import asynchronous_address, memory_address, needs_asynchronous, needs_memory
 from sim.counters import Inst, Sm, Stall
 from sim.isa import (
+    FLAG_STRONG,
     INSTRUCTION_BYTES,
     TMA_CLUSTER,
     TMA_MULTICAST,
@@ -193,6 +194,7 @@ def configuration(
     stage = round(p.lsu.address_interval_cycles)
     sets, ways, lines = l1_geometry(profile, occupancy.shared_carveout_bytes)
     line = p.icache.line_bytes
+    shared_limit = program.shared_static_bytes + launch.shared_bytes
     values: dict[int, int] = {
         layout.C_SUBCORES: p.core.subcores,
         layout.C_ISSUE_ORDER: layout.ISSUE_ORDERS.index(order),
@@ -230,7 +232,7 @@ def configuration(
         layout.C_L1_SETS: sets,
         layout.C_L1_WAYS: ways,
         layout.C_L1_LINES: lines,
-        layout.C_L1_APART: p.core.unified_l1_kib * 1024 // 2 // p.l1.line_bytes,
+        layout.C_L1_APART: p.core.unified_l1_kib * 1024 // 2 // p.l1.line_bytes if shared_limit else lines,
         layout.C_CODE_L0_LINES: max(p.icache.l0_bytes // line, 1),
         layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
         layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
@@ -243,7 +245,7 @@ def configuration(
         layout.C_SHARED_BYTES: shared_bytes,
         layout.C_CLOCK_KHZ: round(p.gpu.clock_mhz * 1000),
         layout.C_SHARED_WINDOW: program.shared_window,
-        layout.C_SHARED_LIMIT: program.shared_static_bytes + launch.shared_bytes,
+        layout.C_SHARED_LIMIT: shared_limit,
         layout.C_LOCAL_BYTES: program.local_bytes,
         layout.C_LOCAL_BASE: local_base,
         layout.C_BLOCK_X: launch.block[0],
@@ -300,7 +302,7 @@ def configuration(
 
 def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.recarray[Any, Any]:
     """Fresh state of all SMs; memory is taken only where it is used."""
-    st = layout.zeros((sms,), layout.SM_RECORD).view(np.recarray)
+    st = layout.sm_records(sms)
     st.wake[:] = layout.NEVER
     st.sv[:, layout.SV_NEXT] = layout.NEVER
     st.sv[:, layout.SV_COMPLETION] = layout.NEVER
@@ -393,6 +395,13 @@ class Engine:
         return self.clusters > 1 or any(i.op is Op.TMA and i.x & later for i in self.launch.program.instructions)
 
     @cached_property
+    def keeps_strong(self) -> bool:
+        """Whether an SM may keep accesses for a step's end: atomics, strong loads, other SMs' shared memory."""
+        code = self.launch.program.decoded.code
+        strong = np.isin(code[:, Col.OP], (Op.ATOM, Op.RED)) | (code[:, Col.FLAGS] & FLAG_STRONG != 0)
+        return self.clusters > 1 or bool(strong.any())
+
+    @cached_property
     def step_cycles(self) -> int:
         """The time step."""
         return step_cycles(self.profile, self.clusters > 1)
@@ -428,7 +437,8 @@ class Engine:
         """The weave phase: what the SMs sent meets in the memory system, in order of time; then new blocks."""
         self._set_clock(t0, t1)
         with silent():
-            chip.commit(self.arrays, self.shared, self.dispatch, t0, t1)
+            if self.keeps_strong:
+                chip.commit(self.arrays, self.shared, self.dispatch, t0, t1)
             if self.keeps_jobs:
                 cluster.do_jobs(self.arrays, self.shared, self.dispatch.peers, t1)
         if chip.collect(self.arrays, self.shared, self.requests, t1):
@@ -616,6 +626,7 @@ def make_engine(
             blocks,
             _table(cluster_groups(profile)),
             peers,
+            np.zeros((sms * slots, layout.O_COLUMNS), np.int64),
             np.zeros(sms, np.int64),
             np.zeros(layout.MAX_CLUSTER, np.int64),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+MAX_SMS = 256
 MAX_SUBCORES = 4
 MAX_WARPS = 64  #: an SM
 MAX_SLOTS = 32  #: resident blocks of an SM

@@ -57,6 +57,7 @@ CHECKS = (
     _fixed("shared.bank_bytes", 4, "a bank of shared memory is a word wide in the core"),
     _fixed("l1.line_bytes", 128, "a line is 128 bytes in the core"),
     _fixed("l1.sector_bytes", 32, "a sector is 32 bytes in the core"),
+    _at_most("gpu.sm_count", limits.MAX_SMS),
     _at_most("core.subcores", limits.MAX_SUBCORES),
     _at_most("occupancy.max_warps_per_sm", limits.MAX_WARPS),
     _at_most("occupancy.max_blocks_per_sm", limits.MAX_SLOTS),

@@ -232,7 +232,15 @@ def test_step_is_shorter_than_the_way_to_l2_and_back() -> None:
     for name in ("h200", "a100_sxm_40gb", "toy"):
         profile = sim.load_profile(name)
         assert 1 <= step_cycles(profile) <= profile.l2.hit_latency_cycles
-    assert layout.SM_RECORD.itemsize % 8 == 0
+
+
+def test_sms_share_no_memory() -> None:
+    records = layout.sm_records(layout.MAX_SMS)[-3:]
+    places = [(sm, name) for sm in range(3) for name in layout.SM_RECORD.names]
+    for number, (sm, name) in enumerate(places):
+        records[sm][name] = number % 251
+    for number, (sm, name) in enumerate(places):
+        assert (records[sm][name] == number % 251).all(), (sm, name)
 
 
 def test_a_kernel_lasts_until_its_stores_are_acknowledged():

@@ -17,6 +17,7 @@ from sim.profile import ProfileError, load_profile
         ({"shared.bank_bytes": 8}, "shared.bank_bytes: a bank"),
         ({"l1.line_bytes": 256, "l2.line_bytes": 256}, "l1.line_bytes: a line is 128 bytes"),
         ({"l1.sector_bytes": 64, "l2.sector_bytes": 64}, "l1.sector_bytes: a sector is 32 bytes"),
+        ({"gpu.sm_count": 257}, "gpu.sm_count: the core has room for 256"),
         ({"core.subcores": 8}, "core.subcores: the core has room for 4"),
         ({"occupancy.max_warps_per_sm": 128, "occupancy.max_threads_per_sm": 4096}, "room for 64 at most"),
         ({"occupancy.max_blocks_per_sm": 33}, "occupancy.max_blocks_per_sm: the core has room for 32"),

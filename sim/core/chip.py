@@ -38,11 +38,14 @@ from sim.core.layout import (
     GLOBAL_BASE,
     MAX_CLUSTER,
     NEVER,
+    O_COLUMNS,
+    O_FREE,
+    O_SLOT,
+    O_SM,
+    OPS_SHIFT,
     R_BYTES,
-    R_DONE,
     R_KIND,
     R_LINE,
-    R_OPS,
     R_SECTORS,
     R_TIME,
     RING,
@@ -110,8 +113,8 @@ def collect(st, s, q, t1):
                 q.time[m, n] = time
                 q.line[m, n] = a.rq[k, R_LINE]
                 q.sectors[m, n] = a.rq[k, R_SECTORS]
-                q.kind[m, n] = a.rq[k, R_KIND]
-                q.ops[m, n] = a.rq[k, R_OPS]
+                q.kind[m, n] = a.rq[k, R_KIND] & ((1 << OPS_SHIFT) - 1)
+                q.ops[m, n] = a.rq[k, R_KIND] >> OPS_SHIFT
                 q.asked[m, n] = a.rq[k, R_BYTES]
                 q.unit[m, n] = 0
                 q.others[m, n] = 0
@@ -147,7 +150,7 @@ def deliver(st, s, q):
                 latest = max(latest, q.done[m, j])
                 if q.unit[m, j] == 0:
                     k = own % RING
-                    a.rq[k, R_DONE] = q.done[m, j]
+                    a.rq[k, R_TIME] = q.done[m, j]
                     expect(a, k)
                     own += 1
                 else:
@@ -228,6 +231,34 @@ def note_ended(st, d, blocks):
         st[m].sv[SV_EVENTS] = 0
 
 
+@inner
+def list_open(d):
+    """List the free slots in `d.open`, of those free from one cycle on the first to fill first; returns how many."""
+    n = 0
+    for slot in range(d.free.shape[1]):
+        for m in range(len(d.free)):
+            if not d.busy[m, slot]:
+                d.open[n, O_FREE] = d.free[m, slot]
+                d.open[n, O_SM] = m
+                d.open[n, O_SLOT] = slot
+                n += 1
+    return n
+
+
+@inner
+def take_soonest(open_slots, n):
+    """(cycle, SM, slot) of the first of `n` listed slots that are free soonest; it leaves the list."""
+    best = 0
+    for k in range(1, n):
+        if open_slots[k, O_FREE] < open_slots[best, O_FREE]:
+            best = k
+    taken = open_slots[best, O_FREE], open_slots[best, O_SM], open_slots[best, O_SLOT]
+    for k in range(best, n - 1):
+        for column in range(O_COLUMNS):
+            open_slots[k, column] = open_slots[k + 1, column]
+    return taken
+
+
 @bare
 def assign(st, s, d, t1):
     """Give free slots to the next blocks, in the order in which the slots became free.
@@ -235,29 +266,23 @@ def assign(st, s, d, t1):
     Over the whole device blocks start at a bounded rate: faster while slots are
     filled for the first time, slower when a block follows another.
     """
-    slots = d.state[D_SLOTS]
-    sms = len(st)
-    while d.state[D_NEXT] < d.state[D_BLOCKS]:
-        best = NEVER
-        sm = -1
-        slot = -1
-        for b in range(slots):
-            for m in range(sms):
-                if not d.busy[m, b] and d.free[m, b] < best:
-                    best, sm, slot = d.free[m, b], m, b
-        if sm < 0:
-            return
+    if d.state[D_NEXT] == d.state[D_BLOCKS]:
+        return
+    for left in range(list_open(d), 0, -1):
+        free, sm, slot = take_soonest(d.open, left)
         first = d.fresh[sm, slot]
         gap = d.state[D_FILL] if first else d.state[D_REFILL]
         clock = D_FILL_CLOCK if first else D_REFILL_CLOCK
         credit = 0 if first else d.state[D_CREDIT]
-        tick = max(d.state[clock], best * TICK - credit)
+        tick = max(d.state[clock], free * TICK - credit)
         d.state[clock] = tick + gap
-        start = max(max(tick // TICK, best) + d.state[D_START], t1)
+        start = max(max(tick // TICK, free) + d.state[D_START], t1)
         d.busy[sm, slot] = 1
         d.fresh[sm, slot] = 0
         start_block(st[sm], s, sm, slot, d.order[d.state[D_NEXT]], start)
         d.state[D_NEXT] += 1
+        if d.state[D_NEXT] == d.state[D_BLOCKS]:
+            return
 
 
 @bare

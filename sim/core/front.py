@@ -30,13 +30,12 @@ from sim.core.layout import (
     MAX_JOBS,
     MAX_STRONG,
     NEVER,
+    OPS_SHIFT,
     R_BYTES,
-    R_DONE,
     R_FIRST,
     R_KIND,
     R_L1,
     R_LINE,
-    R_OPS,
     R_SECTORS,
     R_TIME,
     R_WAITERS,
@@ -102,13 +101,11 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     rq[k, R_TIME] = time
     rq[k, R_LINE] = line
     rq[k, R_SECTORS] = sectors
-    rq[k, R_KIND] = kind
-    rq[k, R_OPS] = ops
+    rq[k, R_KIND] = kind | ops << OPS_SHIFT
     rq[k, R_BYTES] = asked
     rq[k, R_FIRST] = -1
     rq[k, R_WAITERS] = -1
     rq[k, R_L1] = l1
-    rq[k, R_DONE] = NEVER
     sv[SV_PACKETS] = n + 1
     sv[SV_BACKLOG] += half_flits(kind, sectors)
     return k
@@ -128,6 +125,12 @@ def ring_room(a):
     return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])
 
 
+@inner(inline="always")
+def place_of(line, lines):
+    """Where a cache of so many lines has an instruction line; programs that fit, the most, do without the division."""
+    return line if line < lines else line % lines
+
+
 @inner
 def fetch(a, s, m, sub, line, t):
     """When instruction line `line` is in the sub-core's L0.
@@ -139,16 +142,17 @@ def fetch(a, s, m, sub, line, t):
     """
     cfg = s.cfg
     l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
-    if a.code_l0[sub, line % l0, 0] != line:
+    if a.code_l0[sub, place_of(line, l0), 0] != line:
         lines = ((cfg[C_INSTRUCTIONS] - 1) >> cfg[C_CODE_SHIFT]) + 1
         for k in range(line, min(line + cfg[C_CODE_PREFETCH], lines - 1) + 1):
-            if a.code_l1[k % l1, 0] != k:
-                a.code_l1[k % l1, 0] = k
-                a.code_l1[k % l1, 1] = t + cfg[C_CODE_L1_MISS]
-            if a.code_l0[sub, k % l0, 0] != k:
-                a.code_l0[sub, k % l0, 0] = k
-                a.code_l0[sub, k % l0, 1] = max(t + cfg[C_CODE_L0_MISS], a.code_l1[k % l1, 1])
-    return a.code_l0[sub, line % l0, 1]
+            near, far = a.code_l0[sub, place_of(k, l0)], a.code_l1[place_of(k, l1)]
+            if far[0] != k:
+                far[0] = k
+                far[1] = t + cfg[C_CODE_L1_MISS]
+            if near[0] != k:
+                near[0] = k
+                near[1] = max(t + cfg[C_CODE_L0_MISS], far[1])
+    return a.code_l0[sub, place_of(line, l0), 1]
 
 
 @inner(inline="always")

@@ -9,8 +9,7 @@ that an issue interval of 1.8 cycles can be had in integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from sim.limits import MAX_ENTRIES as MAX_ENTRIES
 from sim.limits import MAX_L1_LINES as MAX_L1_LINES
 from sim.limits import MAX_SHARED_BYTES as MAX_SHARED_BYTES
 from sim.limits import MAX_SLOTS as MAX_SLOTS
+from sim.limits import MAX_SMS as MAX_SMS
 from sim.limits import MAX_SUBCORES as MAX_SUBCORES
 from sim.limits import MAX_WARPS as MAX_WARPS
 
@@ -174,18 +174,17 @@ E_COLUMNS = 12
 
 # --- packets of a step: rq[packets, R_COLUMNS]
 (
-    R_TIME,
+    R_TIME,  # when it leaves; once it is answered, when the answer is here
     R_LINE,
     R_SECTORS,
-    R_KIND,
-    R_OPS,
+    R_KIND,  # and its lane operations << OPS_SHIFT
     R_BYTES,
     R_FIRST,  # first entry that waits for it, -1 none
     R_WAITERS,  # head of a list of nodes with the others, -1 none
     R_L1,  # L1 line it fills, -1 none
-    R_DONE,
-) = range(10)
-R_COLUMNS = 10
+) = range(8)
+R_COLUMNS = 8  # a cache line of the host
+OPS_SHIFT = 3
 RK_LOAD, RK_STORE, RK_ATOMIC, RK_REDUCTION = range(4)
 RING = 2048  #: packets of one SM that wait to be taken or are being answered
 MAX_NODES = 8192
@@ -408,6 +407,11 @@ SCORE_BITS = 8
 D_COLUMNS = 13
 
 
+# --- a slot that waits for a block: Dispatch.open[n, O_COLUMNS]
+O_FREE, O_SM, O_SLOT = range(3)  # O_FREE: cycle from which it is free
+O_COLUMNS = 3
+
+
 class Dispatch(NamedTuple):
     """The block scheduler's state."""
 
@@ -420,6 +424,7 @@ class Dispatch(NamedTuple):
     ]  # the blocks that run, in order of their start; a cluster's one behind another, by rank
     groups: npt.NDArray[np.int64]  # [group, n]: SMs that may hold one cluster, -1 behind the last
     peers: npt.NDArray[np.int64]  # [sm, slot, rank]: blocks of a block's cluster: SM * MAX_SLOTS + slot
+    open: npt.NDArray[np.int64]  # [sm * slot, O_COLUMNS] work space: slots that wait for a block
     soonest: npt.NDArray[np.int64]  # [sm] work space: when its first free slot was free
     mates: npt.NDArray[np.int64]  # [rank] work space: blocks of a cluster that starts
 
@@ -451,15 +456,31 @@ def empty_requests(sms: int, packets: int, peers: npt.NDArray[np.int64]) -> Requ
     return Requests(n, time, line, sectors, kind, ops, asked, done, unit, others, peers, free)
 
 
-def _record(fields: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]]) -> np.dtype[np.void]:
-    """A record whose fields, and the record after it, begin with a cache line of the host."""
-    kinds = [np.dtype((kind, shape)) for _, kind, shape in fields]
-    *offsets, size = accumulate((-(-k.itemsize // CACHE_LINE) * CACHE_LINE for k in kinds), initial=0)
-    names = [name for name, _, _ in fields]
-    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": size}, align=True)
+def _record(
+    fields: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]], seldom: Set[str], records: int
+) -> tuple[np.dtype[np.void], int]:
+    """A record whose fields begin with cache lines of the host, and how far it is from one to the next of an array.
+
+    In an array of up to `records`, the fields `seldom` lie behind the others of all records, or the host would give
+    memory to those that a program does not use: it gives it in pieces that are larger than a record.
+    """
+    kinds = {name: np.dtype((kind, shape)) for name, kind, shape in fields}
+    offsets, ends = dict.fromkeys(kinds, 0), [0, 0]
+    for name, kind in kinds.items():
+        offsets[name] = ends[name in seldom]
+        ends[name in seldom] += -(-kind.itemsize // CACHE_LINE) * CACHE_LINE
+    step = max(ends)
+    offsets |= {name: offsets[name] + records * step for name in seldom}
+    layout = {
+        "names": list(kinds),
+        "formats": list(kinds.values()),
+        "offsets": list(offsets.values()),
+        "itemsize": (records + 1) * step,
+    }
+    return np.dtype(layout, align=True), step  # type: ignore[call-overload]
 
 
-SM_RECORD = _record(
+SM_RECORD, SM_STEP = _record(
     [
         ("preds", np.int64, (MAX_WARPS, PREDICATES)),
         ("ws", np.int64, (MAX_WARPS, W_COLUMNS)),
@@ -512,7 +533,9 @@ SM_RECORD = _record(
         ("la", np.int64, (MAX_ARRIVALS, LA_COLUMNS)),
         ("jb", np.int64, (MAX_JOBS, J_COLUMNS)),
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
-    ]
+    ],
+    seldom={"score", "sg", "sg_data", "tr", "tq", "mw", "cm", "la", "jb"},
+    records=MAX_SMS,
 )
 """One SM. A compiled function gets a record by its address, so calls cost the same however much it holds."""
 
@@ -550,6 +573,12 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[
     raw = np.zeros(size + CACHE_LINE, np.uint8)
     skip = -raw.ctypes.data % CACHE_LINE
     return raw[skip : skip + size].view(kind).reshape(shape)
+
+
+def sm_records(sms: int) -> np.recarray[Any, Any]:
+    """Records of SMs, all zero."""
+    memory = zeros(((sms - 1) * SM_STEP + SM_RECORD.itemsize,), np.uint8)
+    return np.ndarray((sms,), SM_RECORD, memory, strides=(SM_STEP,)).view(np.recarray)
 
 
 def ticks(cycles: float) -> int:

@@ -48,11 +48,12 @@ from sim.core.layout import (
     HERE_BITS,
     NEVER,
     NODE_COLUMNS,
-    R_DONE,
+    OPS_SHIFT,
     R_FIRST,
     R_KIND,
     R_L1,
     R_SECTORS,
+    R_TIME,
     R_WAITERS,
     RECORD_TIMES,
     RING,
@@ -389,8 +390,8 @@ def settle(a, s, m, taken):
     sent = a.sv[SV_SENT]
     for j in range(sent, sent + taken):
         k = j % RING
-        done = a.rq[k, R_DONE]
-        a.sv[SV_BACKLOG] -= half_flits(a.rq[k, R_KIND], a.rq[k, R_SECTORS])
+        done = a.rq[k, R_TIME]
+        a.sv[SV_BACKLOG] -= half_flits(a.rq[k, R_KIND] & ((1 << OPS_SHIFT) - 1), a.rq[k, R_SECTORS])
         at = a.rq[k, R_L1]
         if at >= 0:
             filled = 0

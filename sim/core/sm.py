@@ -119,7 +119,8 @@ ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
 COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
 LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
 OP_HGMMA = int(Op.HGMMA)
-PRODUCT = 1024  #: `needs` of a warpgroup product: a place in the tensor cores' queue
+GLOBAL_ACCESS = LSU + 256  #: `needs` of an access of global memory: a place in L1's queue
+PRODUCT = 1024  #: of a warpgroup product: a place in the tensor cores' queue
 SHARED_SPACE = int(Space.SHARED)
 FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
 
@@ -134,9 +135,9 @@ def waits_for(a, s, m, w, sub, slot, reason, t):
 
 @inner(inline="always")
 def needs(s, pc):
-    """What an instruction needs of shared resources: its pipe, another that does as well (+ 16), 256 for L1's queue.
+    """What an instruction needs of shared resources: its pipe and another that does as well (times 16), or a queue.
 
-    PRODUCT for a warpgroup product.
+    LSU for the memory queue; GLOBAL_ACCESS; PRODUCT.
     """
     cls = s.code[pc, COL_CLASS]
     pipe = s.tc[cls, TC_PIPE]
@@ -144,7 +145,8 @@ def needs(s, pc):
         return PRODUCT
     if pipe == LSU:
         op = s.code[pc, COL_OP]
-        return LSU + (256 if FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and s.code[pc, COL_SPACE] != SHARED_SPACE else 0)
+        accesses = FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and s.code[pc, COL_SPACE] != SHARED_SPACE
+        return GLOBAL_ACCESS if accesses else LSU
     other = s.tc[cls, TC_ALTERNATE]
     return pipe + 16 * (other if other >= 0 else pipe)
 
@@ -200,6 +202,16 @@ def awake_slots(a, sub, t):
     """The sub-core's warp slots that may issue at cycle `t`, as a mask."""
     row, place = row_of_slots(sub)
     return (mask_of(load(a.wake, row) <= i64(t)) >> place) & ((1 << SLOTS) - 1)
+
+
+@inner(inline="always")
+def hold_back(a, sub, slots, until):
+    """Of these slots, let those that have waited for L1's queue wait on, until `until`; returns the others."""
+    row, place = row_of_slots(sub)
+    loads, waited = load(a.need, row) == i64(GLOBAL_ACCESS), load(a.why, row) == i64(LG_THROTTLE)
+    held = slots & (mask_of(loads) & mask_of(waited)) >> place
+    store(a.wake, row, i64(until), held << place)
+    return slots & ~held
 
 
 @inner(inline="always")
@@ -274,13 +286,13 @@ def run_sm(a, s, m, t0, t1):
     subcores = cfg[C_SUBCORES]
     timed = a.sv[SV_RECORD] == RECORD_TIMES  # each interval by itself
     t = max(t0, a.sv[SV_NEXT])
-    first = t0 // (t1 - t0)  # sub-cores take turns to be first: to what has room as a step begins
+    first = t0 // (t1 - t0) % subcores  # sub-cores take turns to be first: to what has room as a step begins
     while t < t1:
         if a.sv[SV_COMPLETION] <= t:
             complete_until(a, s, m, t)
         following = min(t1, a.sv[SV_COMPLETION])
         for i in range(subcores):
-            sub = (first + i) % subcores
+            sub = first + i if first + i < subcores else first + i - subcores
             if sc[sub, SC_NEXT] > t:
                 following = min(following, sc[sub, SC_NEXT])
                 continue
@@ -288,6 +300,8 @@ def run_sm(a, s, m, t0, t1):
             queue = queue_free(a, s, sub, t)
             loads = max(queue, t if room_for_loads(a, s) else t1)
             awake = awake_slots(a, sub, t)
+            if loads > t and awake & (awake - 1):
+                awake = hold_back(a, sub, awake, loads)
             while awake:
                 slot = lowest_lane(awake)
                 awake &= awake - 1
@@ -314,8 +328,8 @@ def run_sm(a, s, m, t0, t1):
                     until = products_free(a, s, sub, t)
                     reason = MATH_PIPE_THROTTLE
                 elif need & 15 == LSU:
-                    until = queue if need < 256 else loads
-                    reason = MIO_THROTTLE if need < 256 else LG_THROTTLE
+                    until = loads if need == GLOBAL_ACCESS else queue
+                    reason = LG_THROTTLE if need == GLOBAL_ACCESS else MIO_THROTTLE
                 else:
                     until = min(sc[sub, SC_PIPES + (need & 15)], sc[sub, SC_PIPES + (need >> 4)]) // TICK
                     reason = MATH_PIPE_THROTTLE
