@@ -391,7 +391,6 @@ def memory_state(profile: Profile) -> MemoryState:
         batch=zeros(CHUNK + 1, columns.B_COLUMNS),
         touch=zeros(2, columns.T_COLUMNS),
         places=zeros(columns.AHEAD),
-        warm=zeros(1),
         requests=zeros(requests, columns.R_COLUMNS),
         request_count=zeros(1),
         by_channel=zeros(requests),

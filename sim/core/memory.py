@@ -27,11 +27,15 @@ from sim.core.memory_state import (
     B_READY,
     B_WAIT,
     CHUNK,
+    F_COLUMNS,
     F_OWNER,
     F_READY,
     FETCH,
+    FLIGHT_BITS,
+    J_COLUMNS,
     J_OWNER,
     J_READY,
+    JOIN_BITS,
     LOAD,
     M_GPC,
     M_PARTITION,
@@ -48,6 +52,7 @@ from sim.core.memory_state import (
     inlined,
     kernel,
 )
+from sim.core.rows import prefetch
 from sim.core.xbar import order_packets, reserve, sector_count, send_packets
 from sim.counters import Mem
 from sim.limits import MAX_CLUSTER, MAX_SLOTS
@@ -112,23 +117,19 @@ def look_up(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
 
 @kernel
 def bring_near(mem: Any, cfg: Any, packets: Any, lines: Any) -> None:
-    """Find the sets of these packets' lines, in `places`, and read what look-ups will need of them and other tables.
-
-    So the host waits for many cache misses at a time.
-    """
+    """Find the sets of these packets' lines, in `places`, and ask the host's caches for what look-ups will need."""
     half = cfg.slices * cfg.sets
-    last = cfg.ways // 2
-    warm = 0
     for j in range(len(packets)):
         sm = packets[j] >> SEQUENCE_BITS
         line = line_number(lines[sm, packets[j] & SEQUENCE])
         row, entry = l2_set(line, cfg), flight_entry(line)
         mem.places[j] = row
-        warm ^= mem.joins[mem.sms[sm, M_GPC], join_entry(line), 0]
+        prefetch(mem.joins, (mem.sms[sm, M_GPC] << JOIN_BITS | join_entry(line)) * J_COLUMNS)
         for partition in range(cfg.partitions):
-            warm ^= mem.sets[row, 0] ^ mem.sets[row, last] ^ mem.flight[partition, entry, 0]
-            row += half
-    mem.warm[0] = warm
+            first = (row + partition * half) * cfg.ways
+            prefetch(mem.sets, first)
+            prefetch(mem.sets, first + cfg.ways // 2)
+            prefetch(mem.flight, (partition << FLIGHT_BITS | entry) * F_COLUMNS)
 
 
 @kernel

@@ -259,7 +259,6 @@ class MemoryState(NamedTuple):
     batch: Int64s
     touch: Int64s
     places: Int64s  # [AHEAD] `l2_set` of packets' lines
-    warm: Int64s  # [1] keeps the compiler from dropping reads that only bring data near
     requests: Int64s
     request_count: Int64s  # [1]
     by_channel: Int64s  # [requests] request numbers by channel and time
