@@ -39,6 +39,7 @@ from sim.core.layout import (
     C_BLOCK_Z,
     C_BRANCH,
     C_CLOCK_KHZ,
+    C_CODE_SHIFT,
     C_EXIT,
     C_GRID_X,
     C_GRID_Y,
@@ -543,6 +544,22 @@ def replay_control(a, s, m, sub, slot, w, pc, active, on, t):
         check_barriers(a, s, m, b, t)
 
 
+@inner(inline="always")
+def only_stalls(a, s, sub, slot, w, pc):
+    """Whether a warp that has issued the instruction at `pc` does nothing until its stall count has run out.
+
+    It may have to fetch its next instruction, or a constant for it, or wait for an event.
+    """
+    following = pc + 1
+    return (
+        s.cfg[C_HAS_CONTROL]
+        and a.ws[w, W_PC] == following
+        and a.ws[w, W_LINE] == following >> s.cfg[C_CODE_SHIFT]
+        and s.constant_line[following] < 0
+        and a.why[sub, slot] == WAIT
+    )
+
+
 MOST_AHEAD = 8  #: rows of an operand that are asked for ahead
 
 
@@ -634,5 +651,7 @@ def issue(a, s, m, sub, slot, w, t, t1):
     if ws[w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
         ws[w, W_REDIRECT] = t + cfg[C_BRANCH]
         ws[w, W_LINE] = -1 if ws[w, W_PC] != pc else ws[w, W_LINE]
+    if only_stalls(a, s, sub, slot, w, pc):
+        a.wake[sub, slot] = max(t + 1, ws[w, W_STALL])
     if a.er[ER_CODE] != 0:
         fail(a, s, m, w, pc, a.er[ER_CODE], lowest_lane(active), 0, 0)

@@ -222,6 +222,15 @@ def next_wake(a, sub):
 
 
 @inner(inline="always")
+def next_event(a, subcores):
+    """The first cycle at which a sub-core may issue, or a barrier of the SM is complete."""
+    soonest = a.sv[SV_COMPLETION]
+    for sub in range(subcores):
+        soonest = min(soonest, a.sc[sub, SC_NEXT])
+    return soonest
+
+
+@inner(inline="always")
 def pass_over(a, sub, slots):
     """Note that warps could have issued in this cycle and were not selected; `charge` accounts it."""
     row, place = row_of_slots(sub)
@@ -290,11 +299,9 @@ def run_sm(a, s, m, t0, t1):
     while t < t1:
         if a.sv[SV_COMPLETION] <= t:
             complete_until(a, s, m, t)
-        following = min(t1, a.sv[SV_COMPLETION])
         for i in range(subcores):
             sub = first + i if first + i < subcores else first + i - subcores
             if sc[sub, SC_NEXT] > t:
-                following = min(following, sc[sub, SC_NEXT])
                 continue
             eligible = 0
             queue = queue_free(a, s, sub, t)
@@ -353,16 +360,11 @@ def run_sm(a, s, m, t0, t1):
                 if a.er[ER_CODE] != 0:
                     a.sv[SV_NEXT] = t
                     return
-                sc[sub, SC_NEXT] = t + 1
-                following = t + 1
+                sc[sub, SC_NEXT] = t + 1 if others or t + 1 == t1 else max(t + 1, next_wake(a, sub))
             else:
                 sc[sub, SC_NEXT] = next_wake(a, sub)
-                following = min(following, sc[sub, SC_NEXT])
-        t = max(following, t + 1)
-    soonest = a.sv[SV_COMPLETION]
-    for sub in range(subcores):
-        soonest = min(soonest, sc[sub, SC_NEXT])
-    a.sv[SV_NEXT] = soonest
+        a.sv[SV_NEXT] = next_event(a, subcores)
+        t = max(a.sv[SV_NEXT], t + 1)
 
 
 @bare
