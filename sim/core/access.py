@@ -22,6 +22,7 @@ from sim.core.rows import (
 from sim.isa import FULL_MASK, WARP_SIZE
 
 ALL_LANES = FULL_MASK
+MOST_PIECES = 16  #: contiguous pieces of a request up to which going through them one by one is fastest
 
 
 @jit(inline="always")
@@ -117,14 +118,20 @@ def coalesce(addr, mask, width, lines, sectors, asked, partial):
         line = x >> 7
         n = WARP_SIZE // 2 if halves_equal(x) else WARP_SIZE
         some = (1 << n) - 1
-        if in_order(line, some) and mask_of(line == previous(line)) & some == 0:  # a line a lane
+        ordered = in_order(line, some)
+        if ordered and mask_of(line == previous(line)) & some == 0:  # a line a lane
             sector = i64(1) << ((x >> 5) & 3)
             save(lines, 0, line)
             save(sectors, 0, sector)
             save(asked, 0, i64(width))
             save(partial, 0, sector)
             return n
-    if width >= 4:
+        starts = 1 | mask_of((line != previous(line)) | (x - previous(x) != i64(width)))
+        if ordered and n == WARP_SIZE and popcount(starts) <= MOST_PIECES:
+            n = words_of_pieces(addr, starts, width, lines, asked)
+        else:
+            n = words_by_line(addr, mask, width, lines, asked)
+    elif width >= 4:
         n = words_by_line(addr, mask, width, lines, asked)
     else:
         n = narrow_words_by_line(addr, mask, width, lines, asked, partial)
@@ -155,6 +162,25 @@ def words_by_line(addr, mask, width, lines, words):
         lines[n] = line
         words[n] = any_bits(where(here, touched, 0))
         n += 1
+    return n
+
+
+@jit
+def words_of_pieces(addr, starts, width, lines, words):
+    """The same for 32 lanes with lines in order, of which those from one of `starts` to the next are contiguous."""
+    n = 0
+    while starts:
+        first = lowest_lane(starts)
+        starts &= starts - 1
+        lanes_of_piece = (lowest_lane(starts) if starts else WARP_SIZE) - first
+        line = addr[first] >> 7
+        touched = ((1 << (lanes_of_piece * width >> 2)) - 1) << ((addr[first] & 127) >> 2)
+        if n > 0 and lines[n - 1] == line:
+            words[n - 1] |= touched
+        else:
+            lines[n] = line
+            words[n] = touched
+            n += 1
     return n
 
 
@@ -237,18 +263,18 @@ def group_passes(addr, mask, width):
     count = popcount(firsts)
     if popcount(any_bits(where(lanes(firsts), u32(i64(1)) << bank, 0))) == count:
         return 1, ((count << shift) + 127) // 128
-    return conflicting_passes(units, bank, firsts, shift)
+    return conflicting_passes(addr, units, bank, firsts, shift)
 
 
 @row_function
-def conflicting_passes(units, bank, mask, shift):
+def conflicting_passes(addr, units, bank, mask, shift):
     """`group_passes` bank by bank."""
     further = mask & (mask - 1)
     some = ALL_LANES if mask >> 16 else ALL_LANES >> 16
     apart = in_order(units, some) and further & mask_of(units == previous(units)) == 0  # no two lanes have one unit
     most, distinct, left = 1, 0, mask
     while left:
-        here = mask_of(bank == u32(i64(element(bank, lowest_lane(left))))) & left
+        here = mask_of(bank == u32(i64(addr[lowest_lane(left)] >> shift & (128 >> shift) - 1))) & left
         left &= ~here
         count = popcount(here) if apart else distinct_values(units, here)
         most = max(most, count)
