@@ -313,7 +313,6 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st.free_nodes[:] = np.arange(layout.MAX_NODES)
     tags = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
     st.l1_tag[:, :tags, layout.TAG_LINE] = -1
-    st.l1_fill[:, :tags, : layout.FILL_DATA] = layout.NEVER
     st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
     st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
     st.ctx[:] = contexts(1, {i.op for i in program.instructions})
@@ -578,6 +577,7 @@ def make_engine(
         inst=np.zeros((threads, n, len(Inst)), np.int64),
         stall=np.zeros((threads, n, len(Stall)), np.int64),
         seen=np.zeros((threads, n, 2), np.int64),
+        work=layout.zeros((threads, 9, 2 * WARP_SIZE)),
         trace=np.zeros((sms, records, layout.T_COLUMNS), np.int64),
         trace_addr=np.zeros((sms, records, 2 * WARP_SIZE), np.int64),
         intervals=np.zeros((sms, intervals, layout.I_COLUMNS), np.int64),

@@ -10,7 +10,7 @@ in that cycle loses a pass. Measured on an H200: microbench_11.
 from __future__ import annotations
 
 from sim._jit import inner
-from sim.core.layout import C_L1_APART, FILL_DATA, PORT_WORDS
+from sim.core.layout import C_L1_APART, C_L1_LINES, PORT_WORDS
 
 READ, WRITE = range(2)  #: ports
 BOTH = 3  #: halves of the banks: 0 to 15 are bit 0 of a mask, 16 to 31 bit 1
@@ -45,7 +45,7 @@ def take_port(a, port, banks, cycle):
 @inner
 def take_ports_for(a, s, port, at, sectors, cycle):
     """Take a port for `sectors` of tag `at`'s line, 64 bytes a cycle from `cycle` on; nothing if it lies apart."""
-    if a.l1_fill[at, FILL_DATA] >= s.cfg[C_L1_APART]:
+    if s.cfg[C_L1_APART] < s.cfg[C_L1_LINES] and a.l1_data[at] >= s.cfg[C_L1_APART]:
         for half in range(2):
             if (sectors >> 2 * half) & 3:
                 take_port(a, port, 1 << half, cycle)

@@ -64,6 +64,7 @@ from sim.core.memory_issue import (
     results_unknown,
     rows_read_at,
     sectors_in,
+    work_space,
 )
 from sim.core.operands import row_of
 from sim.isa import CLUSTER_SHIFT, Op
@@ -84,7 +85,7 @@ def own_block(a, s, m, w, pc, on):
 
     Only a generic access may leave it.
     """
-    addr, rank = a.scratch[ADDR], a.bs[a.ws[w, W_SLOT], B_RANK]
+    addr, rank = work_space(a, s)[ADDR], a.bs[a.ws[w, W_SLOT], B_RANK]
     if s.code[pc, COL_SPACE] != SHARED_SPACE:
         for i in range(32):
             if (on >> i) & 1 and addr[i] >> CLUSTER_SHIFT != rank:
@@ -132,7 +133,7 @@ def issue_distributed(a, s, m, sub, w, pc, base, on, t):
 
     The way to other SMs takes a request a line, then the data's sectors; an atomic's request goes before its data.
     """
-    code, cfg, work = s.code, s.cfg, a.scratch
+    code, cfg, work = s.code, s.cfg, work_space(a, s)
     op, width, addr = code[pc, COL_OP], code[pc, COL_WIDTH], work[ADDR]
     if not check_distributed(a, s, m, w, pc, addr, on, width):
         return
@@ -180,7 +181,7 @@ def issue_distributed(a, s, m, sub, w, pc, base, on, t):
 @inner
 def issue_remote_store(a, s, m, sub, w, pc, base, on, t):
     """STAS: a store to shared memory of the cluster whose bytes an mbarrier there expects; REDAS likewise an atomic."""
-    code, addr = s.code, a.scratch[ADDR]
+    code, addr = s.code, work_space(a, s)[ADDR]
     row = row_of(code[pc, COL_A], base)
     for i in range(32):
         addr[i] = np.int64(s.U[m, row, i]) + code[pc, COL_Y]

@@ -22,6 +22,7 @@ from sim.core.layout import (
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_REGISTER_ROWS,
+    E_LEFT,
     KIND_BITS,
     KIND_PIPE,
     MAX_ARRIVALS,
@@ -90,8 +91,11 @@ OP_WARPGROUP_DEPBAR = int(Op.WARPGROUP_DEPBAR)
 
 
 @inner(inline="always")
-def send(a, m, time, line, sectors, kind, ops, asked, l1):
-    """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring."""
+def send(a, m, time, line, sectors, kind, ops, asked, l1, entry):
+    """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring.
+
+    `entry` waits for it, unless it is -1.
+    """
     sv = a.sv
     n = sv[SV_PACKETS]
     k = n % RING
@@ -103,7 +107,9 @@ def send(a, m, time, line, sectors, kind, ops, asked, l1):
     rq[k, R_SECTORS] = sectors
     rq[k, R_KIND] = kind | ops << OPS_SHIFT
     rq[k, R_BYTES] = asked
-    rq[k, R_FIRST] = -1
+    rq[k, R_FIRST] = entry
+    if entry >= 0:
+        a.en[entry, E_LEFT] += 1
     rq[k, R_WAITERS] = -1
     rq[k, R_L1] = l1
     sv[SV_PACKETS] = n + 1

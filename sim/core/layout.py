@@ -191,15 +191,14 @@ MAX_NODES = 8192
 NODE_COLUMNS = 2
 
 # --- tags of L1: l1_tag[tags, TAG_COLUMNS]; a set of four is a cache line of the host
-TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << HERE_BITS | sectors long there
+TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << TAG_BITS | its sectors' state
 TAG_COLUMNS = 2
-HERE_BITS = 4
-HERE = (1 << HERE_BITS) - 1
+TAG_BITS = 8
+TAG_STATE = (1 << TAG_BITS) - 1  # sectors that have been there for so long that they are in time for any hit
+ASKED_SHIFT = 4  # and sectors that are there or on their way
 
-# --- what a tag has: l1_fill[tags, FILL_COLUMNS], a cache line of the host
-# 0 to 3: when a sector is there; NEVER: absent; < 0: packet -1-k is out
-FILL_DATA = 4  # number of its line of data
-FILL_COLUMNS = 8
+# --- sectors of a tag's line: l1_fill[tags, FILL_COLUMNS]: when those asked for are there; < 0: packet -1-k is out
+FILL_COLUMNS = 4
 
 # --- TMA: transfers tr[MAX_TRANSFERS, TR_COLUMNS] and their packets tq[TMA_RING, TQ_COLUMNS]
 TR_LEFT, TR_TIME, TR_BARRIER, TR_BYTES, TR_WARP, TR_GROUP, TR_PC, TR_ISSUED, TR_MASK = range(9)
@@ -517,6 +516,7 @@ SM_RECORD, SM_STEP = _record(
         ("rq", np.int64, (RING, R_COLUMNS)),
         ("l1_tag", np.int64, (MAX_L1_LINES, TAG_COLUMNS)),
         ("l1_fill", np.int64, (MAX_L1_LINES, FILL_COLUMNS)),
+        ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of a tag's line of data
         ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`
         ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
         ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
@@ -524,7 +524,7 @@ SM_RECORD, SM_STEP = _record(
         ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),
-        ("scratch", np.int64, (9, 64)),  # addresses, lines, sectors, ...
+        ("scratch", np.int64, (9, 64)),  # work space of `tma`
         ("terms", np.uint32, (WGMMA_ROWS, WARP_SIZE)),  # work space of `exec_wgmma`
         ("tr", np.int64, (MAX_TRANSFERS, TR_COLUMNS)),
         ("tq", np.int64, (TMA_RING, TQ_COLUMNS)),
@@ -534,7 +534,7 @@ SM_RECORD, SM_STEP = _record(
         ("jb", np.int64, (MAX_JOBS, J_COLUMNS)),
         ("s8", np.uint8, (MAX_SHARED_BYTES,)),  # shared memory of the resident blocks
     ],
-    seldom={"score", "sg", "sg_data", "tr", "tq", "mw", "cm", "la", "jb"},
+    seldom={"score", "sg", "sg_data", "tr", "tq", "mw", "cm", "la", "jb", "scratch"},
     records=MAX_SMS,
 )
 """One SM. A compiled function gets a record by its address, so calls cost the same however much it holds."""
@@ -547,6 +547,7 @@ class Shared(NamedTuple):
     inst: npt.NDArray[np.int64]  # counts [group, instructions, len(Inst)]
     stall: npt.NDArray[np.int64]  # [group, instructions, len(Stall)]
     seen: npt.NDArray[np.int64]  # [group, instructions, 2]: bounds of the allocation that an instruction last touched
+    work: npt.NDArray[np.int64]  # [group, 9, 64]: addresses, lines, sectors, ... of a memory instruction
     trace: npt.NDArray[np.int64]  # [sm, records, T_COLUMNS] of this step
     trace_addr: npt.NDArray[np.int64]  # [sm, records, 64]
     intervals: npt.NDArray[np.int64]  # [sm, intervals, I_COLUMNS] of this step

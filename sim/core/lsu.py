@@ -18,6 +18,7 @@ from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
+    ASKED_SHIFT,
     C_HAS_CONTROL,
     C_L1_FILL,
     C_L1_LATENCY,
@@ -43,10 +44,6 @@ from sim.core.layout import (
     E_TIME,
     E_WARP,
     FILL_COLUMNS,
-    FILL_DATA,
-    HERE,
-    HERE_BITS,
-    NEVER,
     NODE_COLUMNS,
     OPS_SHIFT,
     R_FIRST,
@@ -77,8 +74,10 @@ from sim.core.layout import (
     SV_PACKETS,
     SV_RECORD,
     SV_SENT,
+    TAG_BITS,
     TAG_COLUMNS,
     TAG_LINE,
+    TAG_STATE,
     TAG_USED,
     TICK,
     W_PC,
@@ -176,9 +175,9 @@ def l1_place(a, s, line, place):
 
 
 @inner(inline="always")
-def l1_use(a, at, order, here):
-    """The `order`-th use of L1 is of a tag whose sectors `here` are there."""
-    a.l1_tag[at, TAG_USED] = order << HERE_BITS | here
+def l1_use(a, at, order, state):
+    """The `order`-th use of L1 is of a tag, whose sectors are then in this state."""
+    a.l1_tag[at, TAG_USED] = order << TAG_BITS | state
 
 
 @inner(inline="always")
@@ -204,7 +203,7 @@ def l1_give_up(a, s):
                 at = k
     a.l1_tag[at, TAG_LINE] = -1
     a.l1_tag[at, TAG_USED] = 0
-    return a.l1_fill[at, FILL_DATA]
+    return a.l1_data[at]
 
 
 @inner
@@ -217,14 +216,12 @@ def l1_claim(a, s, first, line):
     at = l1_oldest(a, first, s.cfg[C_L1_WAYS])
     if a.l1_tag[at, TAG_LINE] < 0:
         if a.sv[SV_L1_LINES] < s.cfg[C_L1_LINES]:
-            a.l1_fill[at, FILL_DATA] = a.sv[SV_L1_LINES]
+            a.l1_data[at] = a.sv[SV_L1_LINES]
             a.sv[SV_L1_LINES] += 1
         else:
-            a.l1_fill[at, FILL_DATA] = l1_give_up(a, s)
+            a.l1_data[at] = l1_give_up(a, s)
     a.l1_tag[at, TAG_LINE] = line
     a.l1_tag[at, TAG_USED] = 0
-    for sector in range(4):
-        a.l1_fill[at, sector] = NEVER
     return at
 
 
@@ -290,28 +287,25 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allo
         at = -1
         if allocate:
             at = l1_place(a, s, line, places[k])
-            here = a.l1_tag[at, TAG_USED] & HERE
-            left = missing & ~here
-            missing = left
-            while left:
-                sector = lowest_lane(left)
-                left &= left - 1
+            state = a.l1_tag[at, TAG_USED] & TAG_STATE
+            missing &= ~(state >> ASKED_SHIFT)
+            coming = sectors[k] & ~missing & ~state
+            while coming:
+                sector = lowest_lane(coming)
+                coming &= coming - 1
                 fill = a.l1_fill[at, sector]
-                if fill != NEVER:
-                    missing ^= 1 << sector
-                    if fill < 0:
-                        wait_for(a, m, entry, -1 - fill)
-                    elif fill <= past:
-                        here |= 1 << sector
-                    elif fill > latest:
-                        latest = fill
-            l1_use(a, at, a.sv[SV_LRU] + 1 + k, here)
+                if fill < 0:
+                    wait_for(a, m, entry, -1 - fill)
+                elif fill <= past:
+                    state |= 1 << sector
+                elif fill > latest:
+                    latest = fill
+            l1_use(a, at, a.sv[SV_LRU] + 1 + k, state | missing << ASKED_SHIFT)
             hits += popcount(sectors[k] ^ missing)
         if missing:
             time = (start + max(k * tag, sent * cfg[C_PACKET])) // TICK + cfg[C_L1_MISS]
-            packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at)
+            packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at, entry)
             sent += 1
-            wait_for(a, m, entry, packet)
             if allocate:
                 for sector in range(4):
                     if (missing >> sector) & 1:
@@ -330,12 +324,13 @@ def keep_stored(a, s, line, place, whole):
     `place` is from `l1_look_up`.
     """
     at = l1_place(a, s, line, place)
-    here = a.l1_tag[at, TAG_USED] & HERE
+    state = a.l1_tag[at, TAG_USED] & TAG_STATE
+    new = whole & ~(state >> ASKED_SHIFT)
     for sector in range(4):
-        if (whole & ~here) >> sector & 1 and a.l1_fill[at, sector] == NEVER:
+        if (new >> sector) & 1:
             a.l1_fill[at, sector] = 0
     a.sv[SV_LRU] += 1
-    l1_use(a, at, a.sv[SV_LRU], here)
+    l1_use(a, at, a.sv[SV_LRU], state | new << ASKED_SHIFT | new)
     return at
 
 
@@ -379,7 +374,10 @@ def arrived(a, s, m, e, done):
 @inner(inline="always")
 def expect(a, packet):
     """Ask the host's caches for what `settle` will touch of a packet."""
-    prefetch(a.l1_fill, max(a.rq[packet, R_L1], 0) * FILL_COLUMNS)
+    at = max(a.rq[packet, R_L1], 0)
+    prefetch(a.l1_tag, at * TAG_COLUMNS)
+    prefetch(a.l1_fill, at * FILL_COLUMNS)
+    prefetch(a.l1_data, at)
     prefetch(a.en, max(a.rq[packet, R_FIRST], 0) * E_COLUMNS)
     prefetch(a.nodes, max(a.rq[packet, R_WAITERS], 0) * NODE_COLUMNS)
 
@@ -395,8 +393,9 @@ def settle(a, s, m, taken):
         at = a.rq[k, R_L1]
         if at >= 0:
             filled = 0
+            asked = a.rq[k, R_SECTORS] & a.l1_tag[at, TAG_USED] >> ASKED_SHIFT  # not if the line has lost the tag
             for sector in range(4):
-                if a.l1_fill[at, sector] == -1 - k:
+                if (asked >> sector) & 1 and a.l1_fill[at, sector] == -1 - k:
                     a.l1_fill[at, sector] = done
                     filled |= 1 << sector
             take_ports_for(a, s, WRITE, at, filled, done)

@@ -48,6 +48,7 @@ from sim.core.memory_issue import (
     issue_global,
     issue_shared,
     results_known,
+    work_space,
 )
 from sim.core.operands import write_predicate
 from sim.core.rows import i64, load, mask_of
@@ -77,7 +78,7 @@ def generic_space(a, s, m, w, pc, on):
     One instruction's lanes must agree. An atomic with a predicate result is performed in global memory only,
     and PD says where it was: compiled code does the others in another way.
     """
-    addr, op = a.scratch[ADDR], s.code[pc, COL_OP]
+    addr, op = work_space(a, s)[ADDR], s.code[pc, COL_OP]
     window = load(addr, 0) >> 32
     shared = mask_of(window == i64(SHARED_WINDOW >> 32)) & on
     local = mask_of(window == i64(LOCAL_WINDOW >> 32)) & on
@@ -114,7 +115,7 @@ def fence(a, s, sub, w, pc, t):
 @inner(forceinline=True)
 def issue_memory(a, s, m, sub, w, pc, base, on, t):
     """Dispatch a memory instruction of `on` lanes; on an error ER_CODE is set."""
-    code, work = s.code, a.scratch
+    code, work = s.code, work_space(a, s)
     op, space = code[pc, COL_OP], code[pc, COL_SPACE]
     if op == OP_LDGDEPBAR:
         commit_copies(a, w)

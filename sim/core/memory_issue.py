@@ -117,7 +117,6 @@ from sim.core.lsu import (
     shared_stage,
     stay_in_stage,
     through_queue,
-    wait_for,
 )
 from sim.core.operands import predicate_mask
 from sim.core.record import note
@@ -169,8 +168,14 @@ COL_X, COL_Y, COL_SPACE, COL_WIDTH, COL_FLAGS = (
     int(Col.FLAGS),
 )
 COL_PA, COL_PD, COL_WBAR, COL_RBAR = int(Col.PA), int(Col.PD), int(Col.WBAR), int(Col.RBAR)
-# rows of the work space `scratch[sm, 9, 64]`
+# rows of the work space
 ADDR, ADDR2, LINE_LIST, SECTOR_LIST, ASKED_LIST, PARTIAL_LIST, PLACE_LIST, COUNTS, FRAME = range(9)
+
+
+@inner(inline="always")
+def work_space(a, s):
+    """Rows for the addresses, lines and so on of the instruction at hand; the SMs that a thread steps share them."""
+    return s.work[a.sv[SV_GROUP]]
 
 
 @inner
@@ -335,7 +340,7 @@ def sectors_in(sector_list, n):
 @inner
 def find_lines(a, s, addr, on, width):
     """The lines of a global or local request, in the work space; returns how many."""
-    work = a.scratch
+    work = work_space(a, s)
     n = coalesce(addr, on, width, work[LINE_LIST], work[SECTOR_LIST], work[ASKED_LIST], work[PARTIAL_LIST])
     l1_approach(a, s, work[LINE_LIST], n, work[PLACE_LIST])
     return n
@@ -344,7 +349,7 @@ def find_lines(a, s, addr, on, width):
 @inner(forceinline=True)
 def global_cost(a, s, m, sub, pc, addr, on, width, n, t):
     """Pipeline cost of a global or local request of `n` lines; returns (tick at the stage, tick left, passes)."""
-    work = a.scratch
+    work = work_space(a, s)
     passes, ideal = group_passes(addr, on, width)
     cfg = s.cfg
     line = cfg[C_TAG] if s.code[pc, COL_OP] in (OP_LD, OP_LDGSTS) else cfg[C_PACKET]
@@ -360,7 +365,7 @@ def global_cost(a, s, m, sub, pc, addr, on, width, n, t):
 @inner(forceinline=True)
 def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
     """Look up a load's lines and set when its data is there."""
-    cfg, work = s.cfg, a.scratch
+    cfg, work = s.cfg, work_space(a, s)
     wide = cfg[C_WIDE_EXTRA_64] if width == 8 else (cfg[C_WIDE_EXTRA_128] if width == 16 else 0)
     low = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] + wide + 2 * (passes - 1) + extra
     row = s.code[pc, COL_D] if s.code[pc, COL_ND] > 0 else -1
@@ -389,7 +394,7 @@ def begin_load(a, s, m, w, pc, start, passes, width, n, group, extra, allocate):
 @inner(forceinline=True)
 def begin_store(a, s, m, w, pc, start, n, width):
     """Send a store's lines to L2; L1 is written through and keeps them, as loads' (microbench_6, `store_fill`)."""
-    cfg, work = s.cfg, a.scratch
+    cfg, work = s.cfg, work_space(a, s)
     out = start // TICK
     l1_look_up(a, s, work[LINE_LIST], work[SECTOR_LIST], n, work[PLACE_LIST])
     for k in range(n):
@@ -398,7 +403,7 @@ def begin_store(a, s, m, w, pc, start, n, width):
         time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         send(
             a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
-            work[ASKED_LIST, k], -1,
+            work[ASKED_LIST, k], -1, -1,
         )  # fmt: skip
         take_ports_for(a, s, READ, at, work[SECTOR_LIST, k], time)
         out = time
@@ -412,7 +417,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     The operands are kept with the packet's time; the memory system's order over all
     SMs is the order in which they are performed.
     """
-    work, cfg = a.scratch, s.cfg
+    work, cfg = work_space(a, s), s.cfg
     op = s.code[pc, COL_OP]
     k = a.sv[SV_STRONG]
     a.sv[SV_STRONG] = k + 1
@@ -439,9 +444,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
             if (on >> i) & 1 and addr[i] >> 7 == work[LINE_LIST, j]:
                 lanes += 1
         time = (start + j * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
-        packet = send(a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1)
-        if entry >= 0:
-            wait_for(a, m, entry, packet)
+        send(a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1, entry)
     head[G_TIME] = time
     if entry >= 0:
         results_unknown(a, s, m, w, pc)
@@ -451,7 +454,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
 @inner(forceinline=True)
 def issue_global(a, s, m, sub, w, pc, base, on, t, space):
     """Global and local accesses."""
-    code, work = s.code, a.scratch
+    code, work = s.code, work_space(a, s)
     op, width, flags = code[pc, COL_OP], code[pc, COL_WIDTH], code[pc, COL_FLAGS]
     addr = work[ADDR]
     if space == LOCAL_SPACE:
@@ -491,7 +494,7 @@ def issue_global(a, s, m, sub, w, pc, base, on, t, space):
 @inner(forceinline=True)
 def issue_copy(a, s, m, sub, w, pc, base, on, t):
     """LDGSTS: global to shared memory past the registers, in the group being filled."""
-    code, work, cfg = s.code, a.scratch, s.cfg
+    code, work, cfg = s.code, work_space(a, s), s.cfg
     width, flags = code[pc, COL_WIDTH], code[pc, COL_FLAGS]
     shared_addr, addr = work[ADDR], work[ADDR2]
     source = on
@@ -539,7 +542,7 @@ def matrix_passes(addr, matrices):
 @inner(forceinline=True)
 def issue_shared(a, s, m, sub, w, pc, base, on, t):
     """Shared-memory accesses: loads, stores, atomics, matrices."""
-    code, work, cfg = s.code, a.scratch, s.cfg
+    code, work, cfg = s.code, work_space(a, s), s.cfg
     op, width = code[pc, COL_OP], code[pc, COL_WIDTH]
     addr = work[ADDR]
     matrices = op == OP_LDSM or op == OP_STSM
@@ -613,7 +616,7 @@ def issue_constant(a, s, m, w, pc, base, on, t):
     """LDC: a load from the constant banks; if its line is absent, the result waits for it."""
     cls = s.code[pc, COL_CLASS]
     if not s.cfg[C_REPLAY]:
-        addr = a.scratch[ADDR]
+        addr = work_space(a, s)[ADDR]
         if not check_window(a, s, m, w, pc, addr, on, s.code[pc, COL_WIDTH], len(s.bank8), ERROR_LOCAL_BOUNDS):
             return
         load(s.code, pc, s.U[m], base, on, addr, 0, s.bank8)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
-from sim.core.front import ring_room, waits
+from sim.core.front import place_of, ring_room, waits
 from sim.core.issue import NOT_SELECTED, charge, issue, look_ahead
 from sim.core.layout import (
     B_COLUMNS,
@@ -30,6 +30,8 @@ from sim.core.layout import (
     B_Y,
     B_Z,
     BR_COLUMNS,
+    C_CODE_L0_LINES,
+    C_CODE_SHIFT,
     C_GRID_X,
     C_GRID_Y,
     C_HAS_CONTROL,
@@ -52,6 +54,7 @@ from sim.core.layout import (
     ER_CODE,
     FOREIGN_SLOTS,
     ISSUE_ORDERS,
+    MAX_CODE_LINES,
     MAX_GROUPS,
     MAX_NODES,
     MAX_STRONG,
@@ -73,6 +76,7 @@ from sim.core.layout import (
     SCORE_READY,
     SV_AGE,
     SV_BACKLOG,
+    SV_COLUMNS,
     SV_COMPLETION,
     SV_EVENTS,
     SV_FREE_ENTRY,
@@ -263,9 +267,10 @@ def choose(a, sub, eligible, order):
 
 
 @inner
-def bring_near(a, s, m, t1):
-    """Ask the host's caches, all at once, for what the SM will touch before `t1`: other SMs have run meanwhile."""
-    subcores = s.cfg[C_SUBCORES]
+def bring_tables_near(a, subcores):
+    """Ask the host's caches for what an SM's step begins with: other SMs have run since its last one."""
+    for k in range(0, SV_COLUMNS, CACHE_LINE // 8):
+        prefetch(a.sv, k)
     for k in range(0, subcores * SLOTS, CACHE_LINE // 8):
         prefetch(a.wake, k)
         prefetch(a.need, k)
@@ -274,6 +279,12 @@ def bring_near(a, s, m, t1):
         prefetch(a.age, k)
     for k in range(0, subcores * SC_COLUMNS, CACHE_LINE // 8):
         prefetch(a.sc, k)
+
+
+@inner
+def bring_near(a, s, m, t1):
+    """Ask the host's caches, all at once, for what the warps that may issue before `t1` will touch."""
+    subcores = s.cfg[C_SUBCORES]
     for sub in range(subcores):
         for slot in range(SLOTS):
             if a.wake[sub, slot] < t1:
@@ -284,8 +295,11 @@ def bring_near(a, s, m, t1):
             if a.wake[sub, slot] < t1:
                 w = slot * subcores + sub
                 base = s.cfg[C_SHARED_ROWS] + w * s.cfg[C_ROWS]
-                look_ahead(a, s, m, w, base, a.ws[w, W_PC])
-                look_ahead(a, s, m, w, base, a.ws[w, W_PC] + 1)
+                pc = a.ws[w, W_PC]
+                look_ahead(a, s, m, w, base, pc)
+                look_ahead(a, s, m, w, base, pc + 1)
+                following = place_of((pc >> s.cfg[C_CODE_SHIFT]) + 1, s.cfg[C_CODE_L0_LINES])
+                prefetch(a.code_l0, (sub * MAX_CODE_LINES + following) * 2)
 
 
 @inner(forceinline=True)
@@ -371,6 +385,8 @@ def run_sm(a, s, m, t0, t1):
 def run_sms(st, s, first, last, t0, t1):
     """Advance SMs `first` to `last - 1`. Each touches only its own state, so ranges may run side by side."""
     for m in range(first, last):
+        if m + 1 < last:
+            bring_tables_near(st[m + 1], s.cfg[C_SUBCORES])
         if st[m].sv[SV_NEXT] < t1:
             lend(st[m], s)
             bring_near(st[m], s, m, t1)
