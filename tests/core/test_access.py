@@ -123,9 +123,13 @@ def touched(addresses: np.ndarray, width: int, mask: int) -> dict[int, set[int]]
 strides = st.integers(-80, 80).map(lambda step: (1 << 20) + step * LANES)
 halves = st.lists(st.integers(0, 300), min_size=16, max_size=16).map(lambda half: half + half)
 steps = st.lists(st.integers(0, 40), min_size=32, max_size=32).map(np.cumsum)  # in order, some neighbours equal
+pieces = st.builds(  # in order or not, lanes of a piece one behind another
+    lambda lanes, apart, first: 20_000 + first + LANES // lanes * apart + LANES % lanes,
+    st.sampled_from([2, 4, 8, 16]), st.integers(-200, 200), st.integers(0, 99),
+)  # fmt: skip
 
 
-@given(spots | strides | steps, widths, masks | st.just(FULL))
+@given(spots | strides | steps | halves | pieces, widths, masks | st.just(FULL))
 @settings(deadline=None)
 def test_lines_and_sectors_are_those_that_the_lanes_touch(spots, width, mask):
     addresses = np.array(spots) * width
