@@ -148,6 +148,7 @@ def l1_approach(a, s, lines, n, places):
     inverse = 1.0 / sets
     for k in range(n):
         places[k] = l1_set(lines[k], sets, inverse) * ways
+    for k in range(n):  # by itself, or the compiler would not do the first eight at a time
         prefetch(a.l1_tag, places[k] * TAG_COLUMNS)
 
 
@@ -155,13 +156,30 @@ def l1_approach(a, s, lines, n, places):
 def l1_look_up(a, s, lines, sectors, n, places):
     """Where `l1_approach` left the first tags of sets: the tags that hold the lines; -1 - the first where none does.
 
-    What tags have is asked for from the host's caches all at once, where the tags do not say that it is all there.
+    Returns whether all sectors have long been there. What other tags have is asked for from the host's caches at once.
     """
+    all_there = True
     for k in range(n):
         at = l1_find(a, places[k], s.cfg[C_L1_WAYS], lines[k])
-        places[k] = at if at >= 0 else -1 - places[k]
-        if at >= 0 and sectors[k] & ~a.l1_tag[at, TAG_USED]:
-            prefetch(a.l1_fill, at * FILL_COLUMNS)
+        if at < 0:
+            places[k] = -1 - places[k]
+            all_there = False
+        else:
+            places[k] = at
+            if sectors[k] & ~a.l1_tag[at, TAG_USED]:
+                prefetch(a.l1_fill, at * FILL_COLUMNS)
+                all_there = False
+    return all_there
+
+
+@inner(inline="always")
+def l1_hit(a, sectors, n, places):
+    """Use the tags `places`, which say that all sectors of `n` lines are there; returns how many sectors."""
+    hits = 0
+    for k in range(n):
+        l1_use(a, places[k], a.sv[SV_LRU] + 1 + k, a.l1_tag[places[k], TAG_USED] & TAG_STATE)
+        hits += popcount(sectors[k])
+    return hits
 
 
 @inner(inline="always")
@@ -276,13 +294,12 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allo
     Absent sectors are asked of L2; `entry` waits for the packets. `places` is as `l1_approach` left it.
     """
     cfg = s.cfg
-    tag, sent = cfg[C_TAG], 0
-    latest = 0
-    hits = 0
+    tag, left = cfg[C_TAG], n
+    sent = hits = latest = 0
     past = start // TICK - cfg[C_LSU_LATENCY] + cfg[C_L1_LATENCY] - cfg[C_L1_FILL]  # till then in time for a hit
-    if allocate:
-        l1_look_up(a, s, lines, sectors, n, places)
-    for k in range(n):
+    if allocate and l1_look_up(a, s, lines, sectors, n, places):
+        hits, left = l1_hit(a, sectors, n, places), 0
+    for k in range(left):
         line, missing = lines[k], sectors[k]
         at = -1
         if allocate:

@@ -289,7 +289,8 @@ def bring_near(a, s, m, t1):
         for slot in range(SLOTS):
             if a.wake[sub, slot] < t1:
                 prefetch(a.ws, (slot * subcores + sub) * W_COLUMNS)
-                prefetch(a.sb, (slot * subcores + sub) * 6 * SB_COLUMNS)
+                for k in range(0, 6 * SB_COLUMNS, CACHE_LINE // 8):
+                    prefetch(a.sb, (slot * subcores + sub) * 6 * SB_COLUMNS + k)
     for sub in range(subcores):
         for slot in range(SLOTS):
             if a.wake[sub, slot] < t1:
