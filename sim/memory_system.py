@@ -28,6 +28,7 @@ LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
 CLOCK_STEPS = 64  #: of the SMs' clock
 SECTORS = 4  #: of a line: `req_sectors` has 4 bits
 HASH = 2654435761  #: spreads numbers over 32 bits (Knuth, TAOCP 6.4)
+SECTORS_OF = np.array([mask.bit_count() for mask in range(1 << SECTORS)])  #: a mask
 PAGE_LINES = 8  #: of `ScaleModelMemory`: as many bytes as a block of 256 threads reads words
 
 
@@ -107,7 +108,7 @@ class Region:
     end: int
     cold: tuple[float, float]  #: part of the lines that nobody has asked for
     waits: tuple[Int64s, Int64s]  #: ticks longer than a hit that some such lines took, descending
-    most: int = 1 << 62  #: cold lines that count, of all the launch: an array that stays in L2 is read from DRAM once
+    most: int = 1 << 62  #: sectors that cold lines read in all the launch: an array that stays in L2 is read once
 
 
 def launch_reads(profile: Profile, code_bytes: int, *, cold: bool) -> Int64s:
@@ -150,18 +151,6 @@ class ScaleModelMemory(MemorySystem):
         sizes = self._ends - self._firsts
         self._shift = np.cumsum(sizes) - self._ends  #: from a line's number to its place in `_asked`
         self._asked = np.zeros(int(sizes.sum()), np.bool_)  #: lines of all regions
-        self._surplus = 0  #: lines from DRAM that count as the other SMs'
-
-    def counts(self) -> Int64s:
-        """The counts without what of shared arrays is beyond their share: as slow here, but the other SMs' reads."""
-        counts = super().counts()
-        sectors = min(self._surplus * SECTORS, int(counts[Mem.DRAM_READ]))
-        bursts = sectors * int(counts[Mem.DRAM_READ_BURSTS]) // max(1, int(counts[Mem.DRAM_READ]))
-        counts[Mem.DRAM_READ] -= sectors
-        counts[Mem.DRAM_READ_BURSTS] -= bursts
-        counts[Mem.DRAM_ROW_HIT] -= min(bursts, int(counts[Mem.DRAM_ROW_HIT]))
-        counts[Mem.DRAM_BYTES_ASKED] -= min(sectors * LINE_BYTES // SECTORS, int(counts[Mem.DRAM_BYTES_ASKED]))
-        return counts
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """`MemorySystem.weave` of the lines where they are placed."""
@@ -172,42 +161,52 @@ class ScaleModelMemory(MemorySystem):
         places = np.array([self._places.setdefault(number, len(self._places)) for number in touched.tolist()], np.int64)
         placed = places[page] * PAGE_LINES + within
         packets.line[sent] = placed
-        self._fetch_for_others(asked, placed, packets.time[sent])
+        self._fetch_for_others(asked, placed, packets.sectors[sent], packets.time[sent])
         super().weave(packets, t_start, t_end)
 
-    def _fetch_for_others(self, asked: Int64s, placed: Int64s, when: Int64s) -> None:
+    def _fetch_for_others(self, asked: Int64s, placed: Int64s, sectors: Int64s, when: Int64s) -> None:
         """Have lines that are not in L2, which others ask for as well, there or, at first, on their way.
 
-        Of each packet: its line, where that is placed, the cycle.
+        Of each packet: its line, where that is placed, which sectors, the cycle.
         """
         region = np.searchsorted(self._firsts, asked, side="right") - 1
         (shared,) = np.nonzero(asked < self._ends[region])
         shared = shared[np.argsort(when[shared], kind="stable")]
-        first = shared[np.unique(asked[shared], return_index=True)[1]]  # packet of each line
-        number = self._shift[region[first]] + asked[first]
-        new = ~self._asked[number]
-        self._asked[number] = True
-        away = ~held(self.state, self.config, placed[first])
-        absent, new = first[away], new[away]
+        _, packet, line = np.unique(asked[shared], return_index=True, return_inverse=True)
+        wanted = np.zeros(len(packet), np.int64)
+        np.bitwise_or.at(wanted, line, (sectors | sectors >> SECTORS)[shared])
+        first = shared[packet]  # packet of each line
+        asked, placed, region = asked[first], placed[first], region[first]
         cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
-        home = homes_of(placed[absent], cfg)
-        far = home != near
-        of = region[absent], far.astype(np.int64)
-        number = asked[absent] * HASH & 0xFFFFFFFF
-        cold = new & (number < self._cold[of] * (1 << 32))
-        for r in np.unique(region[absent][cold]):
-            lines = int((cold & (region[absent] == r)).sum())
-            self._surplus += max(0, lines - int(self._most[r]))
-            self._most[r] = max(0, self._most[r] - lines)
+        found = np.zeros((len(first), 2), np.int64)
+        find_all(self.state.sets, cfg, placed, wanted, found)
+        absent, missing = found[:, 0] < 0, found[:, 1]
+        number = self._shift[region] + asked
+        new = absent & ~self._asked[number]
+        self._asked[number] = True
+        far = homes_of(placed, cfg) != near
+        of = region, far.astype(np.int64)
+        number = asked * HASH & 0xFFFFFFFF
+        cold = np.where(absent, new & (number < self._cold[of] * (1 << 32)), missing > 0)
+        self._let_read(cold, region, missing)
         wait = new * self._waits[self._at[of] + (number * self._number[of] >> 32)]
         # As many cross for the first time as are cold, of the SMs of one partition.
-        crossing = far & (wait > across(cfg) // 2) & (number < self._cold[of[0]].sum(axis=1) * (1 << 32))
-        there = when[absent] * TICK + cfg.request_latency + cfg.slice_latency + wait
-        ready = (wait > 0) * (there - crossing * cfg.cross_back_latency)
-        at = np.where(crossing, home, near)
-        for partition in range(cfg.partitions):
-            some = ~cold & (at == partition)
-            bring_in(self.state, cfg, partition, placed[absent[some]], ready[some])
+        crossing = far & (wait > across(cfg) // 2) & (number < self._cold[region].sum(axis=1) * (1 << 32))
+        at = when[first] * TICK
+        ready = (wait > 0) * (at + cfg.request_latency + cfg.slice_latency + wait - crossing * cfg.cross_back_latency)
+        for across_way, partition in ((False, near), (True, 1 - near)):
+            some = ~cold & (crossing == across_way)
+            bring_in(self.state, cfg, partition, not across_way, placed[some], missing[some] > 0, at[some], ready[some])
+
+    def _let_read(self, cold: npt.NDArray[np.bool_], region: Int64s, missing: Int64s) -> None:
+        """Count what cold lines read; with more than the model's share of their array they are others' reads."""
+        sectors = SECTORS_OF[missing]
+        for r in np.unique(region[cold]):
+            (lines,) = np.nonzero(cold & (region == r))
+            total = np.cumsum(sectors[lines])
+            within = total <= self._most[r]
+            cold[lines[~within]] = False
+            self._most[r] -= total[within].max(initial=0)
 
 
 def homes_of(lines: Int64s, cfg: MemoryConfig) -> Int64s:
@@ -215,13 +214,6 @@ def homes_of(lines: Int64s, cfg: MemoryConfig) -> Int64s:
     home = np.zeros_like(lines)
     homes(lines, cfg.partitions, home)
     return home
-
-
-def held(mem: MemoryState, cfg: MemoryConfig, lines: Int64s) -> npt.NDArray[np.bool_]:
-    """Which of the lines L2 holds at home, or some of their sectors."""
-    out = np.zeros(len(lines), np.int64)
-    find_all(mem.sets, cfg, lines, out)
-    return out >= 0
 
 
 def across(cfg: MemoryConfig) -> int:

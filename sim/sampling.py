@@ -178,7 +178,7 @@ class Watch:
             lines += end - first
             own += (end - first) * (1.0 if touched > WHOLE * self.share else max(touched, self.share))
             if shared:
-                most = math.ceil(self.share * (end - first))
+                most = math.ceil(self.share * (end - first) * SECTORS)
                 chosen = settled[inside] if settled[inside].any() else slice(None)
                 found = waits[:, inside][:, chosen]
                 regions.append(_region(first, end, max(self.share / touched, self.share), found, most))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, line_number, quotient
-from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put_behind, request, state_of, written
+from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put, put_behind, request, state_of, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
@@ -400,32 +400,45 @@ def atomic(
 
 
 @kernel
-def bring_in(mem: Any, cfg: Any, near: int, lines: Any, ready: Any) -> None:
-    """Have whole lines in L2 that others asked for, uncounted: as least recently used at home, and copies near.
+def bring_in(mem: Any, cfg: Any, near: int, copied: bool, lines: Any, new: Any, asked: Any, ready: Any) -> None:
+    """Use lines as others that ask for them do, uncounted.
 
-    `near` is a partition, `ready[k]` the tick at which the k-th line's data are there.
+    Those of `new` come whole, if `copied` to both partitions, and so do those that leave as others come. `near` is the
+    partition in which such a line's data are there at tick `ready[k]`; it is asked for at `asked[k]`. What has to make
+    room is written with the next packets' requests.
     """
     for k in range(len(lines)):
         line = line_number(lines[k])
         home = home_partition(line, cfg.partitions)
         index = l2_set(line, cfg)
-        for partition in (home, near):
+        comes = new[k] or find(mem.sets, home * cfg.slices * cfg.sets + index, line) < 0
+        for partition in range(cfg.partitions):
             row = partition * cfg.slices * cfg.sets + index
-            if find(mem.sets, row, line) < 0:
-                kept = COPY | SHARED if partition != home else SHARED if near != home else 0
-                put_behind(mem.sets, row, make_room(mem.sets, row), (line << STATE_BITS) | VALID | kept)
-        entry = mem.flight[near, flight_entry(line)]
-        note_fill(entry, line, VALID, -1, 0)
-        entry[F_READY] = ready[k]
+            way = find(mem.sets, row, line)
+            if way >= 0:
+                word = mem.sets[row, way]
+                if comes:
+                    word = word | VALID if word & COPY else filled(word, VALID)
+                put(mem, cfg, row, way, word, asked[k])
+            elif comes and (copied or partition == home):
+                kept = COPY | SHARED if partition != home else SHARED if copied and cfg.partitions > 1 else 0
+                put(mem, cfg, row, way, (line << STATE_BITS) | VALID | kept, asked[k])
+        if comes:
+            entry = mem.flight[near, flight_entry(line)]
+            note_fill(entry, line, VALID, -1, 0)
+            entry[F_READY] = ready[k]
 
 
 @kernel
-def find_all(sets: Any, cfg: Any, lines: Any, out: Any) -> None:
-    """The way at home of each of `lines`, -1 if it is not there, in `out`."""
+def find_all(sets: Any, cfg: Any, lines: Any, sectors: Any, out: Any) -> None:
+    """Of each line, in `out[k]`: the way at home, -1 if it is not there; what loads of its `sectors` fetch, a mask."""
     for k in range(len(lines)):
         line = line_number(lines[k])
         row = home_partition(line, cfg.partitions) * cfg.slices * cfg.sets + l2_set(line, cfg)
-        out[k] = find(sets, row, line)
+        way = find(sets, row, line)
+        state = state_of(sets, row, way)
+        out[k, 0] = way
+        out[k, 1] = with_group(sectors[k] & ~state, cfg.fetch_sectors) & ~state & VALID
 
 
 @kernel
