@@ -97,18 +97,22 @@ class MemorySystem:
         return channel_busy_cycles(self.state)
 
 
+NO_WAIT = np.zeros(1, np.int64)
+
+
 @dataclass(frozen=True)
 class Region:
-    """Lines of an array that SMs share, and what a scale model's SMs find when they are the first of its to ask.
+    """Lines of an array, and what a scale model's SMs find when they are the first of its to load them.
 
     Pairs are for lines whose home is near, and for those whose home is the other partition.
     """
 
     first: int
     end: int
-    cold: tuple[float, float]  #: part of the lines that nobody has asked for
-    waits: tuple[Int64s, Int64s]  #: ticks longer than a hit that some such lines took, descending
-    most: int = 1 << 62  #: sectors that cold lines read in all the launch: an array that stays in L2 is read once
+    cold: tuple[float, float] = (1.0, 1.0)  #: part of the lines that nobody has asked for
+    waits: tuple[Int64s, Int64s] = (NO_WAIT, NO_WAIT)  #: ticks longer than a hit that some such lines took, descending
+    most: int = 1 << 62  #: sectors that new lines read from DRAM: an array is read once for the first time
+    shared: bool = True  #: other SMs use its lines as the model's do, so they stay in L2 or are brought back
 
 
 def launch_reads(profile: Profile, code_bytes: int, *, cold: bool) -> Int64s:
@@ -140,10 +144,10 @@ class ScaleModelMemory(MemorySystem):
     def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
         super().__init__(profile)
         self._places: dict[int, int] = {}  #: of pages, by number
-        nothing = np.zeros(1, np.int64)
-        every = (Region(-1, -1, (1.0, 1.0), (nothing, nothing)), *regions)
+        every = (Region(-1, -1), *regions)
         self._firsts, self._ends, self._most = np.array([(r.first, r.end, r.most) for r in every]).T
         self._cold = np.array([region.cold for region in every])  #: [region, far]
+        self._shared = np.array([region.shared for region in every])
         waits = [part for region in every for part in region.waits]
         self._waits = np.concatenate(waits)
         self._number = np.array([len(part) for part in waits]).reshape(-1, 2)  #: of those of a region, near and far,
@@ -161,7 +165,8 @@ class ScaleModelMemory(MemorySystem):
         places = np.array([self._places.setdefault(number, len(self._places)) for number in touched.tolist()], np.int64)
         placed = places[page] * PAGE_LINES + within
         packets.line[sent] = placed
-        self._fetch_for_others(asked, placed, packets.sectors[sent], packets.time[sent])
+        loads = packets.kind[sent] != columns.STORE
+        self._fetch_for_others(asked[loads], placed[loads], packets.sectors[sent][loads], packets.time[sent][loads])
         super().weave(packets, t_start, t_end)
 
     def _fetch_for_others(self, asked: Int64s, placed: Int64s, sectors: Int64s, when: Int64s) -> None:
@@ -189,13 +194,15 @@ class ScaleModelMemory(MemorySystem):
         number = asked * HASH & 0xFFFFFFFF
         cold = np.where(absent, new & (number < self._cold[of] * (1 << 32)), missing > 0)
         self._let_read(cold, region, missing)
+        kept = self._shared[region]
+        brought = ~cold & np.where(kept, True, new | ~absent & (missing > 0))
         wait = new * self._waits[self._at[of] + (number * self._number[of] >> 32)]
         # As many cross for the first time as are cold, of the SMs of one partition.
         crossing = far & (wait > across(cfg) // 2) & (number < self._cold[region].sum(axis=1) * (1 << 32))
         at = when[first] * TICK
         ready = (wait > 0) * (at + cfg.request_latency + cfg.slice_latency + wait - crossing * cfg.cross_back_latency)
         for across_way, partition in ((False, near), (True, 1 - near)):
-            some = ~cold & (crossing == across_way)
+            some = brought & (crossing == across_way)
             bring_in(self.state, cfg, partition, not across_way, placed[some], missing[some] > 0, at[some], ready[some])
 
     def _let_read(self, cold: npt.NDArray[np.bool_], region: Int64s, missing: Int64s) -> None:

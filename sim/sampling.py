@@ -33,7 +33,7 @@ LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too 
 WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
 WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
 MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
-WHOLE = 2  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
+WHOLE = 4  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
 SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
 
@@ -123,6 +123,7 @@ class Watch:
 
     ours: slice
     share: float  #: of the SMs that are ours
+    part: float  #: of the launch's blocks that the model runs
     gpc: npt.NDArray[np.bool_]  #: which SMs are of the GPCs that ours are of
     _others: list[Int64s] = field(default_factory=list)  #: numbers of sectors that other SMs asked for, of each step
     _ours: list[Int64s] = field(default_factory=list)
@@ -156,7 +157,7 @@ class Watch:
         return float(np.clip(number[met].sum() / own[met].sum(), 1, self.gpc.sum() / ours)) if met.any() else 1.0
 
     def compare(self, arrays: Sequence[tuple[int, int]]) -> tuple[float, tuple[Region, ...]]:
-        """The part of the launch's memory that is ours, had all SMs got on alike; and the arrays that SMs share.
+        """The part of the launch's memory that is ours, had all SMs got on alike; and what is known of the arrays.
 
         `arrays` are their first lines and ends. Waits are those of the second half of the
         steps: at first all wait for DRAM.
@@ -182,6 +183,9 @@ class Watch:
                 chosen = settled[inside] if settled[inside].any() else slice(None)
                 found = waits[:, inside][:, chosen]
                 regions.append(_region(first, end, max(self.share / touched, self.share), found, most))
+            else:
+                most = math.ceil(self.part * (end - first) * SECTORS)
+                regions.append(Region(first, end, most=most, shared=False))
         return float(np.clip(own / max(lines, 1), self.share, 1)), tuple(regions)
 
 
@@ -207,7 +211,7 @@ class Sampler:
     watch: Watch | None  #: while it is not known
     why_not: str = ""  #: the launch is run in full, because
     model: Profile | None = None  #: the scale model, once the launch is to be sampled
-    regions: tuple[Region, ...] = ()  #: of which other SMs fetch a part for the model's
+    regions: tuple[Region, ...] = ()  #: the arrays, of which other SMs fetch a part for the model's
     _until: int = 0  #: the cycle to which is watched at least
 
     @classmethod
@@ -216,8 +220,9 @@ class Sampler:
         profile, launch = engine.profile, engine.launch
         sms, slots = profile.gpu.sm_count, int(engine.dispatch.state[layout.D_SLOTS])
         ours, gpc = sampled_sms(profile), gpc_of_each_sm(profile)
-        watch = Watch(ours, model_sms(profile) / sms, np.isin(gpc, gpc[ours]))
-        sampler = cls(detail, model_blocks(profile, launch.blocks, slots), watch)
+        chosen = model_blocks(profile, launch.blocks, slots)
+        watch = Watch(ours, model_sms(profile) / sms, len(chosen) / launch.blocks, np.isin(gpc, gpc[ours]))
+        sampler = cls(detail, chosen, watch)
         if sms < LEAST_SMALLER * model_sms(profile):
             sampler._stop(f"a GPU of {sms} SMs is small enough")
         elif launch.cluster != (1, 1, 1):
@@ -240,7 +245,7 @@ class Sampler:
         if int(state[layout.D_ENDED]) == blocks:
             self._stop(f"it has {executed:,} warp instructions")
         elif executed < WATCHED_INSTRUCTIONS or (
-            now <= self._until and (executed < MOST_WATCHED or self._compare(engine)[1])
+            now <= self._until and (executed < MOST_WATCHED or any(r.shared for r in self._compare(engine)[1]))
         ):
             self.watch.note(engine)
         elif self.detail == "sampled" or executed * blocks >= AUTO_INSTRUCTIONS * int(state[layout.D_NEXT]):

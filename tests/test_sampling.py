@@ -61,8 +61,8 @@ KERNELS = {
 }
 SMALL = {"copy": lambda: memory.copy(1 << 20), "tiled": lambda: matmul.tiled(256, tile=16)}
 GPU = "h200"  #: the toy GPU is too small for a scale model
-#: Bounds of the differences: of cycles, work, and sectors asked of L2.
-CYCLES, WORK, SECTORS = 0.04, 0.01, 0.05
+#: Bounds of the differences: of cycles, work, sectors asked of L2, and sectors that DRAM reads.
+CYCLES, WORK, SECTORS, READ = 0.04, 0.01, 0.05, 0.02
 FEW = (
     30_000  #: sectors up to which chance decides how many cross to the other partition: the model has few pages of them
 )
@@ -84,6 +84,7 @@ def test_sampled_is_near_full(name, request):
     assert 0 < report["tailwave__sampled_blocks.pct"] < 7
     work = [Inst.EXECUTED, Inst.THREADS, Inst.THREADS_ON, Inst.REQUESTS, Inst.SECTORS, Inst.WAVEFRONTS]
     np.testing.assert_allclose(result.inst[:, work].sum(axis=0), full.inst[:, work].sum(axis=0), rtol=WORK)
+    assert result.mem[Mem.DRAM_READ] == pytest.approx(full.mem[Mem.DRAM_READ], rel=READ)
     if name == "naive":  # 5 % quick: the beginning, when lines are late less often than afterwards, decides
         request.applymarker(pytest.mark.xfail(strict=True, reason="what is late is taken from the launch's beginning"))
     assert result.cycles == pytest.approx(full.cycles, rel=CYCLES)
@@ -249,9 +250,9 @@ def test_the_command_line_and_sweeps_take_it():
     assert frame["tailwave__sampled_blocks.pct"][0] < 100
 
 
-def memory_of(regions):
+def memory_of(regions, **changes):
     """A scale model's memory system for one packet after another."""
-    bench = Bench(sampling.scale_model(load_profile(GPU), 0.5))
+    bench = Bench(sampling.scale_model(load_profile(GPU), 0.5), **changes)
     bench.memory = ScaleModelMemory(bench.profile, regions)
     return bench
 
@@ -307,6 +308,26 @@ def test_of_a_shared_array_no_more_than_its_share_comes_from_dram_and_once():
         assert bench.count(Mem.DRAM_READ) == 240
         assert sum(time > bench.profile.l2.hit_latency_cycles + 200 for time in times) == slow
         bench.memory.flush()  # as if other data had pushed them out
+
+
+def test_an_array_without_shared_lines_is_read_again_but_for_the_first_time_no_more_than_its_share():
+    lines = range(1 << 16, (1 << 16) + 1600, 16)
+    bench = memory_of([Region(BASE + lines.start, BASE + lines.stop, most=240, shared=False)])
+    hit = bench.profile.l2.hit_latency_cycles
+    for turn, (slow, read) in enumerate(((60, 240), (100, 240 + 400))):
+        times = [bench.one(1_000_000 * turn + 10_000 * k, line) for k, line in enumerate(lines)]
+        assert bench.count(Mem.DRAM_READ) == read
+        assert sum(time > hit + 200 for time in times) == slow
+        bench.memory.flush()  # as if other data had pushed them out
+
+
+def test_lines_that_others_use_as_well_are_there_however_full_l2_is():
+    array = np.random.default_rng(0).permutation(2000)
+    lines = Region(BASE, BASE + len(array), (0.0, 0.0), (waits(0, 1), waits(0, 1)))
+    bench = memory_of([lines], l2__bytes=128 * 16 * 6)  # one set a slice
+    for k, some in enumerate(array.reshape(-1, 20)):
+        bench.send(10_000 * k, *some)
+    assert bench.count(Mem.DRAM_READ) == 0
 
 
 def test_lines_of_other_arrays_come_from_dram():
