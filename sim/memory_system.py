@@ -206,13 +206,14 @@ class ScaleModelMemory(MemorySystem):
             bring_in(self.state, cfg, partition, not across_way, placed[some], missing[some] > 0, at[some], ready[some])
 
     def _let_read(self, cold: npt.NDArray[np.bool_], region: Int64s, missing: Int64s) -> None:
-        """Count what cold lines read; with more than the model's share of their array they are others' reads."""
+        """Count what cold lines read. More than the model's share of their array are others' reads: SMs share it."""
         sectors = SECTORS_OF[missing]
         for r in np.unique(region[cold]):
             (lines,) = np.nonzero(cold & (region == r))
             total = np.cumsum(sectors[lines])
             within = total <= self._most[r]
             cold[lines[~within]] = False
+            self._shared[r] |= not within.all()
             self._most[r] -= total[within].max(initial=0)
 
 
