@@ -127,6 +127,19 @@ def dependences(program: Program) -> npt.NDArray[np.int16]:
     return deps
 
 
+def shared_resources(code: npt.NDArray[np.int32], classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """What each instruction needs to issue, by decoded code and timing classes, for `Shared.needs`.
+
+    Its pipe and another that does as well (times 16), or a queue: `Pipe.LSU`, `sm.GLOBAL_ACCESS`, `sm.PRODUCT`.
+    """
+    op, timing = code[:, Col.OP], classes[code[:, Col.CLASS]]
+    pipe, other = timing[:, layout.TC_PIPE], timing[:, layout.TC_ALTERNATE]
+    accesses = (op >= Op.LD) & (op <= Op.LDGSTS) & (code[:, Col.SPACE] != Space.SHARED)
+    queue = np.where(accesses, sm.GLOBAL_ACCESS, Pipe.LSU)
+    pipes = np.where(pipe == Pipe.LSU, queue, pipe + 16 * np.where(other >= 0, other, pipe))
+    return np.where(op == Op.HGMMA, sm.PRODUCT, pipes)
+
+
 def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
     """The line of constant bank 0 that each instruction reads as an operand or by LDC; -1 for none."""
     lines = np.full(len(program.instructions), -1, np.int64)
@@ -586,6 +599,7 @@ def make_engine(
         code=code,
         pipe_group=pipe_groups(profile),
         deps=dependences(program),
+        needs=shared_resources(code, timing_table(profile)),
         constant_line=constant_lines(program, profile.constant.line_bytes),
         g8=global_memory,
         bank8=constants,

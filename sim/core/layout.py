@@ -484,7 +484,11 @@ SM_RECORD, SM_STEP = _record(
         ("preds", np.int64, (MAX_WARPS, PREDICATES)),
         ("ws", np.int64, (MAX_WARPS, W_COLUMNS)),
         ("wake", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # cycle of a warp slot's next look
-        ("need", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # `sm.needs` of its instruction, or NOT_READY
+        (
+            "need",
+            np.int64,
+            (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES),
+        ),  # `needs` of its instruction, or NOT_READY
         ("why", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # stall reason of its cycles since W_SINCE
         ("passed_over", np.int64, (MAX_SUBCORES, MAX_WARPS // MAX_SUBCORES)),  # of them, cycles that are not selected
         (
@@ -556,6 +560,7 @@ class Shared(NamedTuple):
     code: npt.NDArray[np.int32]
     pipe_group: npt.NDArray[np.int64]  # by timing class: pipes that forward to each other; 0: none
     deps: npt.NDArray[np.int16]  # [instructions, 48]: count, then indices into `score` it touches
+    needs: npt.NDArray[np.int64]  # [instructions]: what of an SM's shared resources (`engine.shared_resources`)
     constant_line: npt.NDArray[np.int64]  # constant line an instruction reads, -1 none
     g8: npt.NDArray[np.uint8]  # global memory
     bank8: npt.NDArray[np.uint8]  # constant bank 0

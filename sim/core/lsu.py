@@ -10,6 +10,8 @@ a sector under way waits for the same packet.
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim._jit import inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.address_map import quotient
@@ -136,7 +138,7 @@ def l1_set(line, sets, inverse):
 def l1_find(a, first, ways, line):
     """The tag that holds `line`, of the set that begins at `first`, or -1."""
     for k in range(first, first + ways):
-        if a.l1_tag[k, TAG_LINE] == line:
+        if a.l1_tag[np.uint64(k), TAG_LINE] == line:  # unsigned: not counted from the end
             return k
     return -1
 

@@ -84,8 +84,6 @@ from sim.core.layout import (
     SV_NODES,
     SV_RECORD,
     SV_STRONG,
-    TC_ALTERNATE,
-    TC_PIPE,
     TICK,
     W_COLUMNS,
     W_EMPTY,
@@ -106,7 +104,7 @@ from sim.core.link import lend
 from sim.core.mbarrier import complete_until
 from sim.core.rows import i64, lanes, least, load, mask_of, prefetch, store, where
 from sim.counters import Sm, Stall
-from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Op, Pipe, Space
+from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Pipe
 from sim.limits import MAX_PRODUCTS
 
 SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
@@ -120,13 +118,9 @@ TEX_THROTTLE = int(Stall.TEX_THROTTLE)
 DRAIN = int(Stall.DRAIN)
 BLOCKS, WARPS = int(Sm.BLOCKS), int(Sm.WARPS)
 ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
-COL_CLASS, COL_OP, COL_SPACE = int(Col.CLASS), int(Col.OP), int(Col.SPACE)
-LSU, FP64 = int(Pipe.LSU), int(Pipe.FP64)
-OP_HGMMA = int(Op.HGMMA)
-GLOBAL_ACCESS = LSU + 256  #: `needs` of an access of global memory: a place in L1's queue
-PRODUCT = 1024  #: of a warpgroup product: a place in the tensor cores' queue
-SHARED_SPACE = int(Space.SHARED)
-FIRST_MEMORY_OP, LAST_MEMORY_OP = int(Op.LD), int(Op.LDGSTS)
+LSU = int(Pipe.LSU)
+GLOBAL_ACCESS = LSU + 256  #: of `Shared.needs`, an access of global memory: a place in L1's queue
+PRODUCT = 1024  #: a warpgroup product: a place in the tensor cores' queue
 
 
 @inner(inline="always")
@@ -135,24 +129,6 @@ def waits_for(a, s, m, w, sub, slot, reason, t):
     if a.why[sub, slot] != reason:
         charge(a, s, m, w, sub, slot, t)
         a.why[sub, slot] = reason
-
-
-@inner(inline="always")
-def needs(s, pc):
-    """What an instruction needs of shared resources: its pipe and another that does as well (times 16), or a queue.
-
-    LSU for the memory queue; GLOBAL_ACCESS; PRODUCT.
-    """
-    cls = s.code[pc, COL_CLASS]
-    pipe = s.tc[cls, TC_PIPE]
-    if s.code[pc, COL_OP] == OP_HGMMA:
-        return PRODUCT
-    if pipe == LSU:
-        op = s.code[pc, COL_OP]
-        accesses = FIRST_MEMORY_OP <= op <= LAST_MEMORY_OP and s.code[pc, COL_SPACE] != SHARED_SPACE
-        return GLOBAL_ACCESS if accesses else LSU
-    other = s.tc[cls, TC_ALTERNATE]
-    return pipe + 16 * (other if other >= 0 else pipe)
 
 
 @inner(inline="always")
@@ -344,7 +320,7 @@ def run_sm(a, s, m, t0, t1):
                             until = t1  # by then the memory system has answered
                         wake[sub, slot] = until
                         continue
-                    need = needs(s, ws[w, W_PC])
+                    need = s.needs[ws[w, W_PC]]
                     a.need[sub, slot] = need
                 if need == PRODUCT:
                     until = products_free(a, s, sub, t)
