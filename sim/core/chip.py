@@ -142,6 +142,8 @@ def deliver(st, s, q):
     """Hand the memory system's answers back to the SMs; the cycle of the latest."""
     latest = 0
     for m in range(len(st)):
+        if m + 1 < len(st):
+            expect(st[m + 1], q.n[m + 1])
         n = q.n[m]
         if n:
             a = st[m]
@@ -149,9 +151,7 @@ def deliver(st, s, q):
             for j in range(n):
                 latest = max(latest, q.done[m, j])
                 if q.unit[m, j] == 0:
-                    k = own % RING
-                    a.rq[k, R_TIME] = q.done[m, j]
-                    expect(a, k)
+                    a.rq[own % RING, R_TIME] = q.done[m, j]
                     own += 1
                 else:
                     packet_answered(st, s, m, tma, q.done[m, j], q.peers)

@@ -390,15 +390,18 @@ def arrived(a, s, m, e, done):
         a.sv[SV_FREE_ENTRY] = e
 
 
-@inner(inline="always")
-def expect(a, packet):
-    """Ask the host's caches for what `settle` will touch of a packet."""
-    at = max(a.rq[packet, R_L1], 0)
-    prefetch(a.l1_tag, at * TAG_COLUMNS)
-    prefetch(a.l1_fill, at * FILL_COLUMNS)
-    prefetch(a.l1_data, at)
-    prefetch(a.en, max(a.rq[packet, R_FIRST], 0) * E_COLUMNS)
-    prefetch(a.nodes, max(a.rq[packet, R_WAITERS], 0) * NODE_COLUMNS)
+@inner
+def expect(a, packets):
+    """Ask the host's caches for what `settle` will touch of so many packets, or fewer."""
+    sent = a.sv[SV_SENT]
+    for j in range(sent, min(sent + packets, a.sv[SV_PACKETS])):
+        packet = a.rq[j % RING]
+        at = max(packet[R_L1], 0)
+        prefetch(a.l1_tag, at * TAG_COLUMNS)
+        prefetch(a.l1_fill, at * FILL_COLUMNS)
+        prefetch(a.l1_data, at)
+        prefetch(a.en, max(packet[R_FIRST], 0) * E_COLUMNS)
+        prefetch(a.nodes, max(packet[R_WAITERS], 0) * NODE_COLUMNS)
 
 
 @inner
