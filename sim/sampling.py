@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from sim.core import layout
 from sim.core.layout import GLOBAL_BASE
+from sim.core.memory_state import LOAD
 from sim.counters import Inst, LaunchResult, Mem, Sampling, Sm, Stall
 from sim.engine import Engine, fill_turns
 from sim.isa import FLAG_STRONG, Col, Op, Space
@@ -33,6 +34,7 @@ LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too 
 WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
 WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
 MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
+LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays that are first loaded late
 WHOLE = 4  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
 SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
@@ -130,11 +132,15 @@ class Watch:
     _waits: list[Int64s] = field(default_factory=list)  #: what ours waited for: `MemorySystem.waits`
     _packets: Int64s = field(default_factory=lambda: np.zeros(2, np.int64))  #: of all, of ours
     _near: list[Int64s] = field(default_factory=list)  #: sector * SMs + SM, where an SM of ours' GPCs asked for it
+    _loaded: dict[int, int] = field(default_factory=dict)  #: the step in which an array, by number, was first loaded
 
     def note(self, engine: Engine) -> None:
         """Note the packets of a step."""
         packets = engine.requests
         sm, k = np.nonzero(np.arange(packets.line.shape[1]) < packets.n[:, None])
+        loads = packets.line[sm, k][packets.kind[sm, k] == LOAD]
+        for array in np.unique(np.searchsorted(engine.shared.starts + GLOBAL_BASE, loads * LINE_BYTES, side="right")):
+            self._loaded.setdefault(int(array), len(self._ours))
         order = np.argsort(packets.time[sm, k], kind="stable")
         sm, k = sm[order], k[order]
         own = (sm >= self.ours.start) & (sm < self.ours.stop)
@@ -146,6 +152,10 @@ class Watch:
         self._waits.append(engine.memory.waits(packets, sm, k)[:, packet[mine]])
         near = self.gpc[sm][packet]
         self._near.append(sectors[near] * len(self.gpc) + sm[packet[near]])
+
+    def begins(self) -> bool:
+        """Whether the second half of the steps lies nearer to the first load of some array than that to the start."""
+        return 4 * max(self._loaded.values(), default=0) > len(self._ours)
 
     def meet(self) -> float:
         """Of the sectors that several SMs of a GPC ask for, how many times as many do as are ours."""
@@ -213,6 +223,7 @@ class Sampler:
     model: Profile | None = None  #: the scale model, once the launch is to be sampled
     regions: tuple[Region, ...] = ()  #: the arrays, of which other SMs fetch a part for the model's
     _until: int = 0  #: the cycle to which is watched at least
+    _shares: bool = False  #: SMs share an array, as far as is known
 
     @classmethod
     def of(cls, engine: Engine, detail: str) -> Sampler:
@@ -244,13 +255,21 @@ class Sampler:
         executed = int(engine.shared.inst[:, :, Inst.EXECUTED].sum())
         if int(state[layout.D_ENDED]) == blocks:
             self._stop(f"it has {executed:,} warp instructions")
-        elif executed < WATCHED_INSTRUCTIONS or (
-            now <= self._until and (executed < MOST_WATCHED or any(r.shared for r in self._compare(engine)[1]))
-        ):
+        elif self._watches_on(engine, executed, now):
             self.watch.note(engine)
         elif self.detail == "sampled" or executed * blocks >= AUTO_INSTRUCTIONS * int(state[layout.D_NEXT]):
             touched, self.regions = self._compare(engine)
             self.model, self.watch = scale_model(engine.profile, touched, self.watch.meet()), None
+
+    def _watches_on(self, engine: Engine, executed: int, now: int) -> bool:
+        """Whether the beginning, in which so many instructions were executed, goes on at cycle `now`."""
+        assert self.watch is not None
+        if executed < WATCHED_INSTRUCTIONS or (now <= self._until and executed < MOST_WATCHED):
+            return True
+        if not (now <= self._until or (executed < LONGEST_WATCHED and self.watch.begins())):
+            return False
+        self._shares = self._shares or any(region.shared for region in self._compare(engine)[1])
+        return self._shares
 
     def _compare(self, engine: Engine) -> tuple[float, tuple[Region, ...]]:
         """`Watch.compare` of the launch's arrays."""

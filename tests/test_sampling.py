@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -248,6 +250,18 @@ def test_the_command_line_and_sweeps_take_it():
     frame = sim.sweep(memory.copy, {"n": [1 << 20]}, gpu=GPU, detail="sampled", progress=False, processes=1,
                       metrics="tailwave__sampled_blocks.pct")  # fmt: skip
     assert frame["tailwave__sampled_blocks.pct"][0] < 100
+
+
+@pytest.mark.parametrize(("late", "goes_on"), [(10, True), (1, False)])
+def test_the_beginning_goes_on_while_an_array_is_new(late, goes_on):
+    """39 steps, of which an array was first loaded in one of the first 9, or later."""
+    watch = sampling.Watch(slice(0, 1), share=0.5, part=0.5, gpc=np.ones(2, np.bool_))
+    bench = Bench(GPU)
+    arrays = SimpleNamespace(starts=np.array([0, 1 << 23]))  # one of 65,536 lines, and another
+    for step in range(39):
+        bench.send(1000 * step, step + (1 << 16) * (step >= late))
+        watch.note(SimpleNamespace(requests=bench.requests, memory=bench.memory, shared=arrays))
+    assert watch.begins() is goes_on
 
 
 def memory_of(regions, **changes):
