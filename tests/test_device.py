@@ -348,6 +348,25 @@ def test_an_atomic_returns_what_was_there(device):
     assert sorted(report.outputs["y"].tolist()) == list(range(512))
 
 
+@pytest.mark.parametrize("turns", range(0, 60, 4))
+def test_a_store_after_a_barrier_comes_after_the_blocks_atomics(device, turns):
+    """Atomics are performed after the step in which they issue, stores as they issue."""
+
+    @sim.kernel
+    def reset(k, x, y):
+        t = k.thread_idx.x
+        v = k.var(0)
+        for _ in k.range_(turns):
+            v.set(v + x[t])
+        k.atomic_add(y, (t + v) & 7, 1)
+        k.syncthreads()
+        with k.if_(t < 4):
+            y[t] = -5
+
+    report = device.launch(reset.launch(1, 128, args=(np.zeros(128, np.int32), sim.zeros(8, np.int32))))
+    assert report.outputs["y"].tolist() == [-5] * 4 + [16] * 4
+
+
 def test_threads_of_resident_blocks_have_local_memory_of_their_own(device):
     body = [
         *index_of_thread(),

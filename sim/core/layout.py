@@ -245,8 +245,10 @@ JOB_ARRIVE, JOB_COPY, JOB_REDUCE, JOB_PUSH = range(4)
 MAX_JOBS = 512
 
 # --- strong accesses of a step: sg_head[.., G_COLUMNS] with 32 addresses and data
-G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME, G_SECTORS = range(7)  # G_SECTORS: -1 in global memory
-G_COLUMNS = 7
+G_WARP, G_PC, G_MASK, G_BASE, G_ENTRY, G_TIME = range(6)
+G_SECTORS = 6  # -1 in global memory
+G_FROM, G_TO = 7, 8  # least and greatest address, in global memory
+G_COLUMNS = 9
 MAX_STRONG = 256
 
 # --- trace records of a step

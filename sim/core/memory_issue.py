@@ -73,10 +73,12 @@ from sim.core.layout import (
     ERROR_SHARED_BOUNDS,
     G_BASE,
     G_ENTRY,
+    G_FROM,
     G_MASK,
     G_PC,
     G_SECTORS,
     G_TIME,
+    G_TO,
     G_WARP,
     GLOBAL_BASE,
     MAX_GROUPS,
@@ -433,8 +435,11 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     head[G_BASE] = base
     head[G_ENTRY] = entry
     head[G_SECTORS] = -1
+    head[G_FROM], head[G_TO] = NEVER, 0
     for i in range(32):
         a.sg_data[k, ADDRESS, i] = addr[i]
+        if (on >> i) & 1:
+            head[G_FROM], head[G_TO] = min(head[G_FROM], addr[i]), max(head[G_TO], addr[i])
     if not cfg[C_REPLAY] and op != OP_LD:
         gather_operand(s.code, pc, s.U[m], base, a.sg_data[k])
     time = 0
@@ -449,6 +454,25 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
     if entry >= 0:
         results_unknown(a, s, m, w, pc)
     a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], time)
+
+
+@inner
+def overtake(a, s, addr, on, width):
+    """Atomics without a result that the SM has yet to perform do nothing to bytes that a later store of its writes."""
+    low, high = NEVER, 0
+    for i in range(32):
+        if (on >> i) & 1:
+            low, high = min(low, addr[i]), max(high, addr[i])
+    for k in range(a.sv[SV_STRONG]):
+        head = a.sg[k]
+        if head[G_SECTORS] >= 0 or head[G_ENTRY] >= 0 or head[G_TO] < low or head[G_FROM] > high:
+            continue
+        size = s.code[head[G_PC], COL_WIDTH]
+        for i in range(32):
+            at = a.sg_data[k, ADDRESS, i]
+            for j in range(32):
+                if (on >> j) & 1 and addr[j] <= at and at + size <= addr[j] + width:
+                    head[G_MASK] &= ~(1 << i)
 
 
 @inner(forceinline=True)
@@ -477,6 +501,8 @@ def issue_global(a, s, m, sub, w, pc, base, on, t, space):
         if op == OP_LD:
             load(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
         else:
+            if a.sv[SV_STRONG] > 0 and space != LOCAL_SPACE:
+                overtake(a, s, addr, on, width)
             store(code, pc, s.U[m], base, on, data_addr, GLOBAL_BASE, s.g8)
     start, left, passes = global_cost(a, s, m, sub, pc, addr, on, width, n, t)
     read = s.cfg[C_LOAD_READ] if op == OP_LD else s.cfg[C_STORE_READ]

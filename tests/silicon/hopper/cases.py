@@ -1,7 +1,8 @@
 """Matrix products of Hopper as compiled: three schedules of one kernel (nvcc), and Triton's with a known tile.
 
 `gemm_schedules.sass.gz` is the validation suite's `gemm_schedules.cu`, through NVRTC; `gemm_tile_*.sass.gz` its
-`gemm_tile.py`, through Triton for cc 9.0. Launches and inputs are those of their `main`s.
+`gemm_tile.py`, through Triton 3.6.0 for cc 9.0, whose code executes as many instructions as the card counted; that of
+3.3 to 3.5 and of 3.7 to 3.9 does not. Launches and inputs are those of their `main`s.
 """
 
 from __future__ import annotations
