@@ -195,7 +195,7 @@ class ScaleModelMemory(MemorySystem):
         cold = np.where(absent, new & (number < self._cold[of] * (1 << 32)), missing > 0)
         self._let_read(cold, region, missing)
         kept = self._shared[region]
-        brought = ~cold & np.where(kept, True, new | ~absent & (missing > 0))
+        brought = ~cold & (kept | new | ~absent & (missing > 0))
         wait = new * self._waits[self._at[of] + (number * self._number[of] >> 32)]
         # As many cross for the first time as are cold, of the SMs of one partition.
         crossing = far & (wait > across(cfg) // 2) & (number < self._cold[region].sum(axis=1) * (1 << 32))
