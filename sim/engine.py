@@ -284,6 +284,7 @@ def configuration(
             layout.C_WGMMA_LEAST: ticks(p.wgmma.least_cycles),
             layout.C_WGMMA_LATENCY: p.wgmma.latency_cycles,
             layout.C_WGMMA_QUEUE: p.wgmma.queue_entries,
+            layout.C_RELEASE: p.wgmma.release_cycles,
             layout.C_WGMMA_BANDWIDTH: p.shared.banks * p.shared.bank_bytes,
         }
     if p.mbarrier is not None:

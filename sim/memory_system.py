@@ -340,11 +340,15 @@ def gpc_of_each_sm(profile: Profile) -> npt.NDArray[np.int64]:
 
 
 def sms_of_each_cpc(profile: Profile) -> list[npt.NDArray[np.int64]]:
-    """The SMs of each CPC: the TPCs of a GPC belong to its CPCs in turn (microbench_17)."""
-    gpcs, cpcs = gpc_of_each_sm(profile), profile.gpu.cpcs_per_gpc or 1
-    tpc = np.arange(len(gpcs)) // profile.gpu.sms_per_tpc
-    first = tpc[np.searchsorted(gpcs, gpcs)]
-    number = gpcs * cpcs + (tpc - first) % cpcs
+    """The SMs that share a way to L2: those of each CPC, or of each GPC where no CPCs are known.
+
+    A GPU made larger than the profile's has the same CPCs again.
+    """
+    gpu = profile.gpu
+    number = gpc_of_each_sm(profile)
+    if gpu.tpc_cpcs is not None:
+        again, tpc = np.divmod(np.arange(gpu.sm_count) // gpu.sms_per_tpc, len(gpu.tpc_cpcs))
+        number = np.array(gpu.tpc_cpcs)[tpc] + again * (max(gpu.tpc_cpcs) + 1)
     return [np.nonzero(number == cpc)[0] for cpc in np.unique(number)]
 
 

@@ -43,7 +43,7 @@ PipeName = Annotated[
 ]
 
 
-Partitions = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("index")]
+Indices = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("index")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Gpu:
     gpc_count: Count  #: groups of SMs that share a port of L2's answers
     sms_per_tpc: Count  #: neighbours that get blocks one after the other
     clock_mhz: Megahertz  #: of the SMs; times in cycles become seconds with it
-    cpcs_per_gpc: Count | None = None  #: groups of TPCs that share a way to L2; else one
+    tpc_cpcs: Indices | None = None  #: of each TPC in order of blocks: a CPC's share a way to L2; else a GPC's do
     tensor_clock_drop: Fraction | None = None  #: of `clock_mhz`, lost while all tensor cores are busy; in proportion
 
 
@@ -245,7 +245,7 @@ class L2:
     dirty_lines: Number  #: of a set that may be dirty, on average
     partial_lines: Number  #: of them those with sectors of which only some bytes were written
     cpc_write_bytes_per_cycle: BytesPerCycle | None = None  #: the SMs of one CPC to L2; else all that they can send
-    gpc_partitions: Partitions | None = None  #: of each GPC in order of blocks; else in turn
+    gpc_partitions: Indices | None = None  #: of each GPC in order of blocks; else in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +313,7 @@ class Wgmma:
     least_cycles: MeanCycles  #: of the tensor pipe, however few columns
     latency_cycles: Cycles  #: from there to the end of a wait for the product, and one more for each eight columns
     queue_entries: Count  #: products that a sub-core holds, the one under way among them
+    release_cycles: Cycles  #: setmaxnreg gives registers back, then its warp goes on and others can have them
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,14 +61,12 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
     gpcs = 1
     way = l2.line_bytes * l2.associativity * slices
     traffic = profile.launch_traffic
-    known: dict[str, float] = {}
+    known: dict[str, float | tuple[int, ...]] = {}
     if traffic is not None:
         known["launch_traffic.dirty_bytes"] = round(traffic.dirty_bytes * share)
-    if gpu.cpcs_per_gpc is not None and l2.cpc_write_bytes_per_cycle is not None:  # one CPC with the share of all
-        known["gpu.cpcs_per_gpc"] = 1
-        known["l2.cpc_write_bytes_per_cycle"] = (
-            l2.cpc_write_bytes_per_cycle * gpu.cpcs_per_gpc * gpu.gpc_count * share / gpcs
-        )
+    if gpu.tpc_cpcs is not None and l2.cpc_write_bytes_per_cycle is not None:  # one CPC with the share of all
+        known["gpu.tpc_cpcs"] = (0,) * (-(-sms // gpu.sms_per_tpc))
+        known["l2.cpc_write_bytes_per_cycle"] = l2.cpc_write_bytes_per_cycle * len(set(gpu.tpc_cpcs)) * share
     return profile.override(
         {
             "gpu.sm_count": sms,

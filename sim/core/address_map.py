@@ -73,8 +73,11 @@ def partition_line(line: int, partitions: int) -> int:
 
 @kernel
 def turned(x: int, by: int, n: int, inverse: float) -> int:
-    """`(x + fold(by)) % n` for `0 <= x < n`: a rotation that differs from group to group."""
-    turn = fold(by)
+    """`(x + turn) % n` for `0 <= x < n`: a rotation that differs from group to group as if by chance.
+
+    On the H200 slices share lines 4 to 64 KiB apart as unevenly as chance would have it (microbench_25).
+    """
+    turn = fold((by * SCATTER) & 0x1FFFFFFFF)
     x += turn - quotient(turn, inverse) * n
     return x - n if x >= n else x
 
@@ -91,8 +94,8 @@ def l2_set(line: int, cfg: Any) -> int:
     group = quotient(local, cfg.inverse_slices)
     place = turned(local - group * cfg.slices, group, cfg.slices, cfg.inverse_slices)
     wrap = quotient(group, cfg.inverse_sets)
-    by = ((wrap * cfg.slices + place) * SCATTER) & 0x1FFFFFFFF
-    return place * cfg.sets + turned(group - wrap * cfg.sets, by, cfg.sets, cfg.inverse_sets)
+    own = wrap * cfg.slices + place
+    return place * cfg.sets + turned(group - wrap * cfg.sets, own, cfg.sets, cfg.inverse_sets)
 
 
 @kernel

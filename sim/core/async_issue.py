@@ -8,6 +8,7 @@ from sim.core.distributed import issue_remote_store
 from sim.core.exec_wgmma import block_offset, warpgroup_product
 from sim.core.layout import (
     B_POOL,
+    B_POOL_FROM,
     B_RANK,
     B_SHARED,
     C_CLUSTER,
@@ -16,9 +17,11 @@ from sim.core.layout import (
     C_LSU_LATENCY,
     C_MBARRIER_ARRIVE,
     C_MBARRIER_WAIT,
+    C_RELEASE,
     C_SHARED_LIMIT,
     C_SHARED_WAVEFRONT,
     C_SHARED_WINDOW,
+    C_SUBCORES,
     C_WGMMA_BANDWIDTH,
     C_WGMMA_COLUMNS,
     C_WGMMA_LATENCY,
@@ -123,7 +126,7 @@ COL_X, COL_Y, COL_PA, COL_PD = int(Col.X), int(Col.Y), int(Col.PA), int(Col.PD)
 TENSOR = int(Pipe.TENSOR)
 PIPE = int(Sm.PIPE)
 TENSOR_TRACK = int(Track.TENSOR)
-SHORT_SCOREBOARD = int(Stall.SHORT_SCOREBOARD)
+DISPATCH_STALL, SHORT_SCOREBOARD = int(Stall.DISPATCH_STALL), int(Stall.SHORT_SCOREBOARD)
 WARPS_A_GROUP = 4
 A_BYTES = 64 * 32  #: of a warpgroup's A in shared memory, an instruction
 COLUMN_BYTES = 32  #: of a column of B
@@ -381,14 +384,19 @@ def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
 def set_registers(a, s, m, w, pc, on, t):
     """USETMAXREG: a warp gives registers to its block's pool, or takes them from there.
 
-    It issues when there are enough, so code that asks again and again asks once.
+    It issues when there are enough, so code that asks again and again asks once. One that gives waits until others
+    can have them.
     """
     b, wanted = a.ws[w, W_SLOT], s.code[pc, COL_X]
     more = wanted - a.ws[w, W_REGISTERS]
     a.bs[b, B_POOL] -= more
     a.ws[w, W_REGISTERS] = wanted
     if more < 0:
-        rouse(a, s, b, t + 1)
+        end = t + s.cfg[C_RELEASE]
+        a.bs[b, B_POOL_FROM] = end
+        rouse(a, s, b, end)
+        a.why[w % s.cfg[C_SUBCORES], w // s.cfg[C_SUBCORES]] = DISPATCH_STALL
+        a.wake[w % s.cfg[C_SUBCORES], w // s.cfg[C_SUBCORES]] = end
     write_predicate(a.preds[w], s.code[pc, COL_PD], FULL_MASK, FULL_MASK)
     predicate_known(a, s, w, pc, t + s.tc[s.code[pc, COL_CLASS], TC_LATENCY])
 

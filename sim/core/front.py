@@ -11,6 +11,7 @@ from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
     B_POOL,
+    B_POOL_FROM,
     C_CODE_L0_LINES,
     C_CODE_L0_MISS,
     C_CODE_L1_LINES,
@@ -243,8 +244,10 @@ def asynchronous_waits(a, s, w, pc, op, t):
         return cluster_waited(a, w), BARRIER
     if op == OP_SETMAXREG:
         slot = a.ws[w, W_SLOT]
-        granted = s.code[pc, COL_X] - a.ws[w, W_REGISTERS] <= a.bs[slot, B_POOL]
-        return t if granted else NEVER, DISPATCH_STALL
+        more = s.code[pc, COL_X] - a.ws[w, W_REGISTERS]
+        if more <= 0:
+            return t, DISPATCH_STALL
+        return a.bs[slot, B_POOL_FROM] if more <= a.bs[slot, B_POOL] else NEVER, DISPATCH_STALL
     full = a.sv[SV_JOBS] > MAX_JOBS - WARP_SIZE or a.sv[SV_STRONG] >= MAX_STRONG or a.sv[SV_ARRIVALS] >= MAX_ARRIVALS
     if op == OP_TMA:
         full = full or not has_room(a, a.sv[SV_TMA_SENT])

@@ -95,6 +95,7 @@ AG_LEFT, AG_TIME = range(2)
     B_Y,
     B_Z,
     B_POOL,  # registers a thread of a warp that setmaxnreg may still hand out
+    B_POOL_FROM,  # when the last of them were given back
     B_CLUSTER,  # number of its cluster, in order of start
     B_RANK,  # of the block in its cluster
     B_EXITED,  # when its last thread exited, NEVER before
@@ -102,8 +103,8 @@ AG_LEFT, AG_TIME = range(2)
     B_LAST,  # when the last of them came
     B_PHASE,  # phases of the cluster's barrier that are complete
     B_OPENED,  # when the last of them was
-) = range(17)
-B_COLUMNS = 17
+) = range(18)
+B_COLUMNS = 18
 
 # --- barriers of a block slot: br[slots, 16, BR_COLUMNS]
 BR_ARRIVED, BR_LAST, BR_EXPECTED, BR_KIND, BR_VOTES, BR_RESULT = range(6)  # BR_EXPECTED: threads, 0 the block's
@@ -357,6 +358,7 @@ ER_COLUMNS = 8
     C_WGMMA_QUEUE,  # products that a sub-core holds
     C_WGMMA_BANDWIDTH,  # bytes of shared memory a cycle
     C_MBARRIER_ARRIVE,  # cycles from the shared stage to the barrier's change
+    C_RELEASE,  # cycles until registers that setmaxnreg gives back are there for others
     C_MBARRIER_WAIT,  # cycles from issue to the predicate of a wait that need not wait
     C_MBARRIER_WAKE,  # cycles from the change to the predicate of one that waited
     C_TMA_START,  # cycles from issue to the first packet
@@ -371,8 +373,8 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(89)
-C_COLUMNS = 89
+) = range(90)
+C_COLUMNS = 90
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
