@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,3 +84,25 @@ def test_strides_use_banks_evenly(stride: int) -> None:
     cfg = configuration("h200")
     banks = Counter(dram_place(line * stride, cfg)[1] for line in range(20_000))
     assert spread(banks, cfg.banks, 20_000) < 1.6
+
+
+def fewest(pitch: int, lines: int) -> float:
+    """The least look-ups of a slice, over the mean, where one SM stores to lines so many bytes apart."""
+    cfg = configuration("h200")
+    counts = np.zeros((2, cfg.slices), int)
+    for k in range(lines):
+        line = line_number(((1 << 25) + k * pitch) >> 7)
+        place, home = quotient(l2_set(line, cfg), cfg.inverse_sets), home_partition(line, cfg.partitions)
+        counts[0, place] += 1
+        counts[1, place] += home
+    return float(counts.min() / counts.mean())
+
+
+@pytest.mark.parametrize(("pitches", "tolerance"), [((128, 512, 1024), 0.1), ((4096, 8192, 16384, 32768, 65536), 0.1)])
+def test_slices_share_lines_as_unevenly_as_the_cards(pitches: tuple[int, ...], tolerance: float) -> None:
+    """microbench_25: 4,224 lines that lie together or near fall evenly on slices, those 4 to 64 KiB apart do not."""
+    file = Path(__file__).parents[1] / "silicon/microbench/microbench_25.jsonl"
+    rows = [json.loads(row) for row in file.read_text(encoding="utf-8").splitlines()]
+    card = {r["pitch"]: r["least"] * r["slices"] / r["written"] for r in rows if (r["rows"], r["lines"]) == (4224, 1)}
+    ours, theirs = (np.mean([share(p) for p in pitches]) for share in (lambda p: fewest(p, 4224), card.__getitem__))
+    assert ours == pytest.approx(theirs, rel=tolerance)
