@@ -381,7 +381,7 @@ def issue_mbarrier(a, s, m, sub, w, pc, base, on, t):
 
 
 @inner
-def set_registers(a, s, m, w, pc, on, t):
+def set_registers(a, s, sub, w, pc, t):
     """USETMAXREG: a warp gives registers to its block's pool, or takes them from there.
 
     It issues when there are enough, so code that asks again and again asks once. One that gives waits until others
@@ -395,8 +395,9 @@ def set_registers(a, s, m, w, pc, on, t):
         end = t + s.cfg[C_RELEASE]
         a.bs[b, B_POOL_FROM] = end
         rouse(a, s, b, end)
-        a.why[w % s.cfg[C_SUBCORES], w // s.cfg[C_SUBCORES]] = DISPATCH_STALL
-        a.wake[w % s.cfg[C_SUBCORES], w // s.cfg[C_SUBCORES]] = end
+        slot = w // s.cfg[C_SUBCORES]
+        a.why[sub, slot] = DISPATCH_STALL
+        a.wake[sub, slot] = end
     write_predicate(a.preds[w], s.code[pc, COL_PD], FULL_MASK, FULL_MASK)
     predicate_known(a, s, w, pc, t + s.tc[s.code[pc, COL_CLASS], TC_LATENCY])
 
@@ -418,7 +419,7 @@ def issue_asynchronous(a, s, m, sub, w, pc, base, on, t):
     elif op == OP_COMMIT:
         commit_copies(a, w)
     elif op == OP_SETMAXREG:
-        set_registers(a, s, m, w, pc, on, t)
+        set_registers(a, s, sub, w, pc, t)
     elif op == OP_ELECT:
         write_predicate(a.preds[w], s.code[pc, COL_PD], on & -on, on)
         predicate_known(a, s, w, pc, t + s.tc[s.code[pc, COL_CLASS], TC_LATENCY])
