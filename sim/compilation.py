@@ -67,7 +67,7 @@ def compile_exchange() -> None:
     """Compile all but the stepping of SMs: what instructions compute, the memory system, the block scheduler."""
     contexts(1)
     engine = _smallest_engine()
-    engine.start(0)
+    engine.start(0, cold=True)
     engine.arrays[0].sv[layout.SV_PACKETS] = 1
     engine.arrays[0].rq[0, [layout.R_FIRST, layout.R_WAITERS, layout.R_L1]] = -1
     engine.keeps_strong = True  # what a kernel with atomics needs, too

@@ -401,7 +401,7 @@ class Device:
         """
         begin = int(self.env.now)
         now = begin + engine.profile.launch.launch_cycles
-        engine.start(now)
+        engine.start(now, cold=self._cold)
         step = engine.step_cycles
         while True:
             following = self._step(engine, now, now + step)

@@ -194,6 +194,18 @@ def l1_geometry(profile: Profile, carveout_bytes: int) -> tuple[int, int, int]:
     return array // line // ways, ways, max(lines, 1)
 
 
+def constant_miss(profile: Profile, launch: Launch) -> int:
+    """Cycles until a sub-core has a line of constants that is new to it.
+
+    A GPC's cache answers one after another. As a kernel begins all its sub-cores ask at about the same time, again and
+    again, so each waits for the others' turns.
+    """
+    sms = min(launch.blocks, profile.gpu.sm_count)
+    subcores = min(profile.core.subcores, -(-launch.threads_per_block // WARP_SIZE))
+    turns = sms / profile.gpu.gpc_count * subcores
+    return max(profile.constant.miss_cycles, round(turns * profile.constant.turn_cycles))
+
+
 def configuration(
     profile: Profile, launch: Launch, occupancy: Occupancy, *, shared_bytes: int, local_base: int, order: str
 ) -> npt.NDArray[np.int64]:
@@ -215,6 +227,8 @@ def configuration(
         layout.C_ROWS: program.rows_per_warp,
         layout.C_SHARED_ROWS: len(program.decoded.shared_rows),
         layout.C_BRANCH: p.core.branch_latency_cycles,
+        layout.C_BRANCH_STALL: p.core.branch_stall_cycles,
+        layout.C_BRANCH_FETCH: p.core.branch_fetch_cycles,
         layout.C_BARRIER_BASE: round(p.core.barrier_base_cycles * layout.TICK),
         layout.C_BARRIER_STEP: round(p.core.barrier_per_warp_cycles * layout.TICK),
         layout.C_QUEUE: p.lsu.queue_entries,
@@ -246,11 +260,18 @@ def configuration(
         layout.C_L1_WAYS: ways,
         layout.C_L1_LINES: lines,
         layout.C_L1_APART: p.core.unified_l1_kib * 1024 // 2 // p.l1.line_bytes if shared_limit else lines,
-        layout.C_CODE_L0_LINES: max(p.icache.l0_bytes // line, 1),
-        layout.C_CODE_L1_LINES: max(p.icache.l1_bytes // line, 1),
+        layout.C_CODE_L0_SETS: max(p.icache.l0_bytes // line // p.icache.l0_ways, 1),
+        layout.C_CODE_L0_WAYS: min(p.icache.l0_ways, max(p.icache.l0_bytes // line, 1)),
+        layout.C_CODE_L1_SETS: max(p.icache.l1_bytes // line // p.icache.l1_ways, 1),
+        layout.C_CODE_L1_WAYS: min(p.icache.l1_ways, max(p.icache.l1_bytes // line, 1)),
         layout.C_CODE_L0_MISS: p.icache.l0_miss_cycles,
+        layout.C_CODE_L0_LINE: ticks(p.icache.l0_line_cycles),
         layout.C_CODE_L1_MISS: p.icache.l1_miss_cycles,
-        layout.C_CONSTANT_MISS: p.constant.miss_cycles,
+        layout.C_CODE_MEMORY: p.icache.memory_cycles,
+        layout.C_CODE_LAUNCHED: p.icache.launch_bytes // line,
+        layout.C_CODE_LAUNCHED_LINE: ticks(line / p.icache.launch_bytes_per_cycle),
+        layout.C_CODE_LAUNCHED_AHEAD: p.icache.launch_ahead_cycles,
+        layout.C_CONSTANT_MISS: constant_miss(profile, launch),
         layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
         layout.C_CODE_SHIFT: max(line // INSTRUCTION_BYTES, 1).bit_length() - 1,
         layout.C_ENTRIES: p.lsu.max_outstanding_requests,
@@ -296,6 +317,7 @@ def configuration(
     if p.tma is not None:
         values |= {
             layout.C_TMA_START: p.tma.start_cycles,
+            layout.C_TMA_MAP: p.tma.map_cycles,
             layout.C_TMA_INSTRUCTION: ticks(p.tma.instruction_cycles),
             layout.C_TMA_LINE: ticks(p.l1.line_bytes / p.tma.bytes_per_cycle),
             layout.C_TMA_END: p.tma.end_cycles,
@@ -327,8 +349,6 @@ def sm_records(cfg: npt.NDArray[np.int64], sms: int, program: Program) -> np.rec
     st.free_nodes[:] = np.arange(layout.MAX_NODES)
     tags = int(cfg[layout.C_L1_SETS] * cfg[layout.C_L1_WAYS])
     st.l1_tag[:, :tags, layout.TAG_LINE] = -1
-    st.code_l0[:, :, : cfg[layout.C_CODE_L0_LINES], 0] = -1
-    st.code_l1[:, : cfg[layout.C_CODE_L1_LINES], 0] = -1
     st.ctx[:] = contexts(1, {i.op for i in program.instructions})
     return st
 
@@ -388,13 +408,24 @@ class Engine:
     nominal_cycles: float = 0.0  #: cycles of the nominal clock that the stepped ones took
     stepped_cycles: int = 0
 
-    def start(self, now: int) -> None:
-        """Assign the first blocks; nothing starts before cycle `now`."""
+    def start(self, now: int, *, cold: bool) -> None:
+        """Assign the first blocks; nothing starts before cycle `now`. `cold`: L2 holds nothing, code neither."""
         slots = self.dispatch.free.shape[1]
         turns = fill_turns(self.profile, len(self.dispatch.order), slots) if self.clusters == 1 else np.arange(slots)
         self.dispatch.free[:] = now + turns - turns.size  # the order alone counts: the clock of the fill begins now
         self.dispatch.state[layout.D_FILL_CLOCK] = now * layout.TICK
+        self._bring_code(now, cold)
         self.assign(now)
+
+    def _bring_code(self, now: int, cold: bool) -> None:
+        """The launch brings a kernel's first instructions, as its blocks start, or before if it has run already."""
+        cfg, icache = self.shared.cfg, self.profile.icache
+        lead = icache.launch_lead_bytes if cold else icache.launch_bytes
+        begin = now + self.profile.launch.block_start_cycles
+        cfg[layout.C_CODE_LAUNCHED_FROM] = begin - round(lead / icache.launch_bytes_per_cycle)
+        cfg[layout.C_CODE_LAUNCHED_FIRST] = begin + icache.launch_cycles
+        if not cold:
+            cfg[layout.C_CODE_MEMORY] = icache.l1_miss_cycles
 
     @cached_property
     def clusters(self) -> int:

@@ -97,7 +97,9 @@ class Core:
     subcores: Count  #: each with a scheduler, registers and pipes of its own
     issue_order: Annotated[Literal["gto", "lrr", "oldest_block"], Unit("text")]  #: a launch may choose another
     instruction_buffer_entries: Count  #: decoded instructions a warp holds ahead of issue; not used yet
-    branch_latency_cycles: Cycles  #: a taken branch issues, then its target at the earliest
+    branch_stall_cycles: Cycles  #: stall count of a branch, in programs that have none
+    branch_latency_cycles: Cycles  #: a taken branch's stall count is over, then the line of its target is asked for
+    branch_fetch_cycles: CyclesOrZero  #: its target is asked for, then it can issue, if it is in L0
     cross_pipe_extra_cycles: CyclesOrZero  #: result used by an instruction of another pipe, beyond its latency
     predicate_operand_latency_cycles: Cycles  #: a predicate used as an operand; as a guard it takes [timing.setp]
     barrier_base_cycles: MeanCycles  #: __syncthreads of one warp
@@ -199,10 +201,19 @@ class Icache:
 
     line_bytes: Bytes  #: of code, 16 an instruction
     l0_bytes: Bytes  #: of a sub-core
+    l0_ways: Count  #: lines of a set; the least recently used one leaves
     l1_bytes: Bytes  #: of the SM
+    l1_ways: Count
     l0_miss_cycles: Cycles  #: from the L1 instruction cache
+    l0_line_cycles: MeanCycles  #: from line to line of straight code
     l1_miss_cycles: Cycles  #: from L2
+    memory_cycles: Cycles  #: the first time
     prefetch_lines: CountOrZero  #: stream buffer: lines fetched ahead
+    launch_bytes: BytesOrZero  #: that a launch brings into every SM
+    launch_bytes_per_cycle: BytesPerCycle
+    launch_cycles: CyclesOrZero  #: the first block starts, then the first of these are there
+    launch_lead_bytes: BytesOrZero  #: of these, there when the first block starts
+    launch_ahead_cycles: CyclesOrZero  #: that a line of these is under way, so that a miss for it waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +223,8 @@ class Constant:
     line_bytes: Bytes  #: of a constant bank
     l0_bytes: Bytes  #: operands of fixed-latency instructions; not used yet
     l1_bytes: Bytes  #: of the SM; not used yet
-    miss_cycles: Cycles  #: a line from the second level, where a launch leaves bank 0
+    miss_cycles: Cycles  #: a line from the second level, a GPC's, where a launch leaves bank 0
+    turn_cycles: MeanCycles  #: from one sub-core's line to the next one's
     memory_cycles: Cycles  #: a line that is not there; of no kernel's own bank; not used yet
 
 
@@ -330,6 +342,7 @@ class Tma:
     """The tensor memory accelerator of an SM."""
 
     start_cycles: Cycles  #: an instruction issues, then its first packet leaves the SM
+    map_cycles: CyclesOrZero  #: a tensor map comes that the unit has not used before
     instruction_cycles: MeanCycles  #: between instructions at least
     bytes_per_cycle: BytesPerCycle  #: of its packets, at most
     end_cycles: CyclesOrZero  #: the last packet is back, then the mbarrier counts it

@@ -12,10 +12,20 @@ from sim.core.layout import (
     AG_TIME,
     B_POOL,
     B_POOL_FROM,
-    C_CODE_L0_LINES,
+    C_BRANCH_FETCH,
+    C_CODE_L0_LINE,
     C_CODE_L0_MISS,
-    C_CODE_L1_LINES,
+    C_CODE_L0_SETS,
+    C_CODE_L0_WAYS,
     C_CODE_L1_MISS,
+    C_CODE_L1_SETS,
+    C_CODE_L1_WAYS,
+    C_CODE_LAUNCHED,
+    C_CODE_LAUNCHED_AHEAD,
+    C_CODE_LAUNCHED_FIRST,
+    C_CODE_LAUNCHED_FROM,
+    C_CODE_LAUNCHED_LINE,
+    C_CODE_MEMORY,
     C_CODE_PREFETCH,
     C_CODE_SHIFT,
     C_CONSTANT_MISS,
@@ -23,6 +33,8 @@ from sim.core.layout import (
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_REGISTER_ROWS,
+    CODE_TIME,
+    CODE_USED,
     E_LEFT,
     KIND_BITS,
     KIND_PIPE,
@@ -30,6 +42,7 @@ from sim.core.layout import (
     MAX_BOX_LINES,
     MAX_GROUPS,
     MAX_JOBS,
+    MAX_PROGRAM_LINES,
     MAX_STRONG,
     NEVER,
     OPS_SHIFT,
@@ -48,6 +61,8 @@ from sim.core.layout import (
     SCORE_BITS,
     SCORE_READ,
     SCORE_READY,
+    STREAM_LINE,
+    STREAM_TICK,
     SV_ARRIVALS,
     SV_BACKLOG,
     SV_FREE_ENTRY,
@@ -58,6 +73,7 @@ from sim.core.layout import (
     SV_STRONG,
     SV_TMA_PACKETS,
     SV_TMA_SENT,
+    TICK,
     TMA_RING,
     W_FETCHED,
     W_GROUP,
@@ -133,41 +149,115 @@ def ring_room(a):
 
 
 @inner(inline="always")
-def place_of(line, lines):
-    """Where a cache of so many lines has an instruction line; programs that fit, the most, do without the division."""
-    return line if line < lines else line % lines
+def found(held, first, ways, line):
+    """The place of an instruction line in the set of a cache that begins at `first`; -1 if it is not there."""
+    for k in range(first, first + ways):
+        if held[k] == line + 1:
+            return k
+    return -1
+
+
+@inner
+def put(held, times, first, ways, line, when, t):
+    """An instruction line takes the place of the one in its set that was used least recently."""
+    place = first
+    for k in range(first, first + ways):
+        if held[k] == 0:
+            place = k
+            break
+        if times[k, CODE_USED] < times[place, CODE_USED]:
+            place = k
+    held[place] = line + 1
+    times[place, CODE_TIME] = when
+    times[place, CODE_USED] = t
+
+
+@inner(inline="always")
+def code_lines(s):
+    """Instruction lines of the program."""
+    return ((s.cfg[C_INSTRUCTIONS] - 1) >> s.cfg[C_CODE_SHIFT]) + 1
+
+
+@inner
+def bring(a, s, line, t):
+    """An instruction line that is not in the SM's L1 is asked for at `t`; returns when it is there.
+
+    The first time it comes from memory. But the launch fetches a kernel's first lines for all SMs, which has begun
+    before the first block starts, and a miss for one that is on its way waits for it.
+    """
+    cfg = s.cfg
+    when = t + cfg[C_CODE_L1_MISS]
+    if a.code_seen[line % MAX_PROGRAM_LINES] == 0:
+        a.code_seen[line % MAX_PROGRAM_LINES] = 1
+        when = t + cfg[C_CODE_MEMORY]
+        launched = cfg[C_CODE_LAUNCHED_FROM] + line * cfg[C_CODE_LAUNCHED_LINE] // TICK
+        launched = max(launched, cfg[C_CODE_LAUNCHED_FIRST])
+        if line < cfg[C_CODE_LAUNCHED] and launched <= t + cfg[C_CODE_LAUNCHED_AHEAD]:
+            when = max(launched, t)
+    put(
+        a.code_l1, a.code_l1_times, line % cfg[C_CODE_L1_SETS] * cfg[C_CODE_L1_WAYS], cfg[C_CODE_L1_WAYS], line, when, t
+    )
+    return when
+
+
+@inner
+def in_l1(a, s, line, t):
+    """The cycle, not before `t`, at which an instruction line is in the SM's L1."""
+    ways = s.cfg[C_CODE_L1_WAYS]
+    k = found(a.code_l1, line % s.cfg[C_CODE_L1_SETS] * ways, ways, line)
+    if k < 0:
+        return bring(a, s, line, t)
+    a.code_l1_times[k, CODE_USED] = t
+    return max(a.code_l1_times[k, CODE_TIME], t)
+
+
+@inner
+def fetch_ahead(a, s, sub, line, t):
+    """Lines follow one another into the sub-core's L0 until they are a prefetch's distance beyond `line`."""
+    cfg = s.cfg
+    sets, ways = cfg[C_CODE_L0_SETS], cfg[C_CODE_L0_WAYS]
+    stream = a.code_stream[sub]
+    last = min(line + cfg[C_CODE_PREFETCH], code_lines(s) - 1)
+    while stream[STREAM_LINE] <= last:
+        k = stream[STREAM_LINE]
+        stream[STREAM_LINE] += 1
+        first = k % sets * ways
+        if found(a.code_l0[sub], first, ways, k) < 0:
+            there = (in_l1(a, s, k, t) + cfg[C_CODE_L0_MISS]) * TICK
+            stream[STREAM_TICK] = max(there, stream[STREAM_TICK] + cfg[C_CODE_L0_LINE])
+            put(a.code_l0[sub], a.code_l0_times[sub], first, ways, k, stream[STREAM_TICK] // TICK, t)
 
 
 @inner
 def fetch(a, s, m, sub, line, t):
     """When instruction line `line` is in the sub-core's L0.
 
-    A miss in L0 looks into the SM's L1 and brings the next lines along; a miss there
-    goes to L2, where the launch has left the code: a kernel's first instructions wait
-    about an L2 hit long on the card even after its caches were flushed. The warp that
-    asked gets the line even if another takes its place in L0 before it comes.
+    A miss in L0 looks into the SM's L1; the lines after it follow, until another miss begins anew. A miss there goes
+    to L2. The warp that asked gets the line even if another takes its place in L0 before it comes.
     """
-    cfg = s.cfg
-    l0, l1 = cfg[C_CODE_L0_LINES], cfg[C_CODE_L1_LINES]
-    if a.code_l0[sub, place_of(line, l0), 0] != line:
-        lines = ((cfg[C_INSTRUCTIONS] - 1) >> cfg[C_CODE_SHIFT]) + 1
-        for k in range(line, min(line + cfg[C_CODE_PREFETCH], lines - 1) + 1):
-            near, far = a.code_l0[sub, place_of(k, l0)], a.code_l1[place_of(k, l1)]
-            if far[0] != k:
-                far[0] = k
-                far[1] = t + cfg[C_CODE_L1_MISS]
-            if near[0] != k:
-                near[0] = k
-                near[1] = max(t + cfg[C_CODE_L0_MISS], far[1])
-    return a.code_l0[sub, place_of(line, l0), 1]
+    ways = s.cfg[C_CODE_L0_WAYS]
+    first = line % s.cfg[C_CODE_L0_SETS] * ways
+    stream = a.code_stream[sub]
+    k = found(a.code_l0[sub], first, ways, line)
+    if k >= 0:
+        a.code_l0_times[sub, k, CODE_USED] = t
+        when = a.code_l0_times[sub, k, CODE_TIME]
+    else:
+        when = in_l1(a, s, line, t) + s.cfg[C_CODE_L0_MISS]
+        put(a.code_l0[sub], a.code_l0_times[sub], first, ways, line, when, t)
+        stream[STREAM_LINE] = line + 1
+        stream[STREAM_TICK] = when * TICK
+    if line < stream[STREAM_LINE] <= line + s.cfg[C_CODE_PREFETCH]:
+        fetch_ahead(a, s, sub, line, t)
+    return when
 
 
 @inner(inline="always")
-def constant(a, s, m, line, t):
-    """When constant line `line` is in the first constant cache; the launch has left it in the SM's second."""
-    if a.constant[line] == 0:
-        a.constant[line] = t + s.cfg[C_CONSTANT_MISS]
-    return a.constant[line]
+def constant(a, s, sub, line, t):
+    """When constant line `line` is in the sub-core's constant cache; the launch has left it in the GPC's."""
+    if a.constant[sub, line] == 0:
+        a.constant[sub, line] = t + s.cfg[C_CONSTANT_MISS]
+    return a.constant[sub, line]
 
 
 @inner(inline="always")
@@ -263,16 +353,19 @@ def waits(a, s, m, sub, w, t):
     """What a warp's next instruction waits for of its own: (cycle, stall reason); cycle <= t: nothing."""
     ws = a.ws
     if ws[w, W_REDIRECT] > t:
+        if ws[w, W_STALL] > t:
+            return ws[w, W_STALL], WAIT
         return ws[w, W_REDIRECT], BRANCH_RESOLVING
     pc = ws[w, W_PC]
     line = pc >> s.cfg[C_CODE_SHIFT]
     if line != ws[w, W_LINE]:
+        again = t + s.cfg[C_BRANCH_FETCH] if ws[w, W_LINE] == -1 else t
         ws[w, W_LINE] = line
-        ws[w, W_FETCHED] = fetch(a, s, m, sub, line, t)
+        ws[w, W_FETCHED] = max(fetch(a, s, m, sub, line, t), again)
     if ws[w, W_FETCHED] > t:
         return ws[w, W_FETCHED], NO_INSTRUCTION
     if s.constant_line[pc] >= 0 and s.code[pc, COL_OP] != OP_LD:
-        when = constant(a, s, m, s.constant_line[pc], t)
+        when = constant(a, s, sub, s.constant_line[pc], t)
         if when > t:
             return when, IMC_MISS
     if s.cfg[C_HAS_CONTROL]:

@@ -38,6 +38,7 @@ from sim.core.layout import (
     C_BLOCK_Y,
     C_BLOCK_Z,
     C_BRANCH,
+    C_BRANCH_STALL,
     C_CLOCK_KHZ,
     C_CODE_SHIFT,
     C_EXIT,
@@ -649,7 +650,8 @@ def issue(a, s, m, sub, slot, w, t, t1):
         if ws[w, W_STATE] == W_LIVE and a.wake[sub, slot] != NEVER:
             ws[w, W_PC] = s.replay[ws[w, W_TRACE], T_PC]
     if ws[w, W_PC] != pc + 1 and op >= FIRST_CONTROL:
-        ws[w, W_REDIRECT] = t + cfg[C_BRANCH]
+        ws[w, W_STALL] = t + (code[pc, COL_STALL] if cfg[C_HAS_CONTROL] else cfg[C_BRANCH_STALL])
+        ws[w, W_REDIRECT] = ws[w, W_STALL] + cfg[C_BRANCH]
         ws[w, W_LINE] = -1 if ws[w, W_PC] != pc else ws[w, W_LINE]
     if only_stalls(a, s, sub, slot, w, pc):
         a.wake[sub, slot] = max(t + 1, ws[w, W_STALL])

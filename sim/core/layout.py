@@ -194,6 +194,12 @@ NODE_COLUMNS = 2
 # --- tags of L1: l1_tag[tags, TAG_COLUMNS]; a set of four is a cache line of the host
 TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << TAG_BITS | its sectors' state
 TAG_COLUMNS = 2
+# --- lines of the instruction caches, which hold a line's number + 1 and, apart, this; sets lie together
+CODE_TIME, CODE_USED = range(2)  # cycle at which it comes; cycle of its latest use
+CODE_COLUMNS = 2
+STREAM_LINE, STREAM_TICK = range(2)  # line that comes next into an L0; tick at which the last one came
+MAX_PROGRAM_LINES = 8192  # lines of a program that are told apart: 1 MiB
+MAX_MAPS = 8  # tensor maps that the TMA unit holds
 TAG_BITS = 8
 TAG_STATE = (1 << TAG_BITS) - 1  # sectors that have been there for so long that they are in time for any hit
 ASKED_SHIFT = 4  # and sectors that are there or on their way
@@ -289,6 +295,8 @@ ER_COLUMNS = 8
     C_ROWS,  # with scratch
     C_SHARED_ROWS,
     C_BRANCH,
+    C_BRANCH_STALL,
+    C_BRANCH_FETCH,
     C_BARRIER_BASE,
     C_BARRIER_STEP,
     C_QUEUE,
@@ -306,10 +314,19 @@ ER_COLUMNS = 8
     C_L1_WAYS,
     C_L1_LINES,  # that the carve-out leaves; there are tags for the whole array
     C_L1_APART,  # lines that lie in the half of the array without shared memory; they are filled first
-    C_CODE_L0_LINES,
-    C_CODE_L1_LINES,
+    C_CODE_L0_SETS,
+    C_CODE_L0_WAYS,
+    C_CODE_L1_SETS,
+    C_CODE_L1_WAYS,
     C_CODE_L0_MISS,
-    C_CODE_L1_MISS,
+    C_CODE_L0_LINE,  # ticks from line to line into L0
+    C_CODE_L1_MISS,  # from L2, where code is that another line has taken the place of
+    C_CODE_MEMORY,  # the first time
+    C_CODE_LAUNCHED,  # lines that the launch brings
+    C_CODE_LAUNCHED_FROM,  # cycle at which it brought the first; the others follow
+    C_CODE_LAUNCHED_FIRST,  # cycle before which none is there
+    C_CODE_LAUNCHED_LINE,  # ticks from line to line
+    C_CODE_LAUNCHED_AHEAD,  # cycles that one of them is under way
     C_CONSTANT_MISS,
     C_CODE_PREFETCH,
     C_CODE_SHIFT,  # an instruction line holds 1 << C_CODE_SHIFT instructions
@@ -362,6 +379,7 @@ ER_COLUMNS = 8
     C_MBARRIER_WAIT,  # cycles from issue to the predicate of a wait that need not wait
     C_MBARRIER_WAKE,  # cycles from the change to the predicate of one that waited
     C_TMA_START,  # cycles from issue to the first packet
+    C_TMA_MAP,  # cycles until a tensor map is there that the unit has not used before
     C_TMA_INSTRUCTION,  # ticks between instructions at least
     C_TMA_LINE,  # ticks a packet
     C_TMA_END,  # cycles from the last packet's return to the change of the mbarrier
@@ -373,8 +391,8 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(90)
-C_COLUMNS = 90
+) = range(102)
+C_COLUMNS = 102
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -526,13 +544,18 @@ SM_RECORD, SM_STEP = _record(
         ("l1_fill", np.int64, (MAX_L1_LINES, FILL_COLUMNS)),
         ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of a tag's line of data
         ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`
-        ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, 2)),  # line, when
-        ("code_l1", np.int64, (MAX_CODE_LINES, 2)),
-        ("constant", np.int64, (MAX_CONSTANT_LINES,)),  # when a line is there (0: absent)
+        ("code_l0", np.int32, (MAX_SUBCORES, MAX_CODE_LINES)),  # lines + 1
+        ("code_l1", np.int32, (MAX_CODE_LINES,)),
+        ("code_l0_times", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, CODE_COLUMNS)),
+        ("code_l1_times", np.int64, (MAX_CODE_LINES, CODE_COLUMNS)),
+        ("code_seen", np.int8, (MAX_PROGRAM_LINES,)),  # 1: the SM has had the line
+        ("code_stream", np.int64, (MAX_SUBCORES, 2)),
+        ("constant", np.int64, (MAX_SUBCORES, MAX_CONSTANT_LINES)),  # when a line is there (0: absent)
         ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),
         ("scratch", np.int64, (9, 64)),  # work space of `tma`
+        ("maps", np.int64, (MAX_MAPS, 2)),  # tensor maps that the TMA unit has fetched: address, when
         ("terms", np.uint32, (WGMMA_ROWS, WARP_SIZE)),  # work space of `exec_wgmma`
         ("tr", np.int64, (MAX_TRANSFERS, TR_COLUMNS)),
         ("tq", np.int64, (TMA_RING, TQ_COLUMNS)),

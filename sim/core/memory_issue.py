@@ -53,6 +53,7 @@ from sim.core.layout import (
     C_STORE_64,
     C_STORE_128,
     C_STORE_READ,
+    C_SUBCORES,
     C_TAG,
     C_WIDE_EXTRA_64,
     C_WIDE_EXTRA_128,
@@ -647,7 +648,7 @@ def issue_constant(a, s, m, w, pc, base, on, t):
             return
         load(s.code, pc, s.U[m], base, on, addr, 0, s.bank8)
     if s.constant_line[pc] >= 0:
-        t = max(t, constant(a, s, m, s.constant_line[pc], t))
+        t = max(t, constant(a, s, w % s.cfg[C_SUBCORES], s.constant_line[pc], t))
     results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
-from sim.core.front import place_of, ring_room, waits
+from sim.core.front import ring_room, waits
 from sim.core.issue import NOT_SELECTED, charge, issue, look_ahead
 from sim.core.layout import (
     B_COLUMNS,
@@ -30,7 +30,8 @@ from sim.core.layout import (
     B_Y,
     B_Z,
     BR_COLUMNS,
-    C_CODE_L0_LINES,
+    C_CODE_L0_SETS,
+    C_CODE_L0_WAYS,
     C_CODE_SHIFT,
     C_GRID_X,
     C_GRID_Y,
@@ -275,8 +276,8 @@ def bring_near(a, s, m, t1):
                 pc = a.ws[w, W_PC]
                 look_ahead(a, s, m, w, base, pc)
                 look_ahead(a, s, m, w, base, pc + 1)
-                following = place_of((pc >> s.cfg[C_CODE_SHIFT]) + 1, s.cfg[C_CODE_L0_LINES])
-                prefetch(a.code_l0, (sub * MAX_CODE_LINES + following) * 2)
+                following = ((pc >> s.cfg[C_CODE_SHIFT]) + 1) % s.cfg[C_CODE_L0_SETS] * s.cfg[C_CODE_L0_WAYS]
+                prefetch(a.code_l0, sub * MAX_CODE_LINES + following)
 
 
 @inner(forceinline=True)

@@ -28,6 +28,7 @@ from sim.core.layout import (
     C_TMA_END,
     C_TMA_INSTRUCTION,
     C_TMA_LINE,
+    C_TMA_MAP,
     C_TMA_START,
     ERROR_DESCRIPTOR,
     ERROR_MISALIGNED,
@@ -53,6 +54,7 @@ from sim.core.layout import (
     JOB_PUSH,
     JOB_REDUCE,
     MAX_GROUPS,
+    MAX_MAPS,
     MAX_SLOTS,
     MAX_TRANSFERS,
     RECORD_TIMES,
@@ -232,6 +234,20 @@ def copy_row(a, s, home, shared, swizzle, address, low, high, size, store):
 def start_of(a, s, t):
     """The tick at which the unit begins with an instruction that issues in cycle `t`."""
     return max((t + s.cfg[C_TMA_START]) * TICK, a.sv[SV_TMA_FREE])
+
+
+@inner
+def map_there(a, s, address, t):
+    """The tick at which the unit has the tensor map at `address`, which it fetches if it does not hold it."""
+    oldest = 0
+    for k in range(MAX_MAPS):
+        if a.maps[k, 0] == address:
+            return a.maps[k, 1] * TICK
+        if a.maps[k, 1] < a.maps[oldest, 1]:
+            oldest = k
+    a.maps[oldest, 0] = address
+    a.maps[oldest, 1] = t + s.cfg[C_TMA_MAP]
+    return a.maps[oldest, 1] * TICK
 
 
 @inner
@@ -455,6 +471,8 @@ def issue_tma(a, s, m, w, pc, base, on, t):
     waiting = barrier if mask else home + barrier
     k = new_transfer(a, w, -1 if store or prefetch else waiting, total, group, mask, pc, t)
     begin = start_of(a, s, t)
+    if x & 7:
+        begin = max(begin, map_there(a, s, job[J_ADDRESS], t))
     tick = walk(a, s, a, home, job, tensor, element, swizzle, kind, does, k, begin)
     a.sv[SV_TMA_FREE] = max(tick, begin + cfg[C_TMA_INSTRUCTION])
     if later:

@@ -17,7 +17,8 @@ from tests.core.programs import alu, control, memory, program, s2r
 
 LINE = 32  #: words
 APART = 80  #: lines of the toy's array of 20 KiB that lie in the half without shared memory
-TOY = load_profile("toy").override({"core.issue_order": "lrr"})  # warps take turns
+#: Warps take turns, and wait for no instruction after the first turn.
+TOY = load_profile("toy").override({"core.issue_order": "lrr", "icache.l0_bytes": 8192})
 TURNS = 6_000  #: of the warps that use shared memory: longer than the lines take
 WAYS = 2  #: passes of an access
 BUSY = 14  #: warps that use shared memory; so many leave it no idle cycle

@@ -168,7 +168,7 @@ def test_shared_memory_of_a_new_block_holds_nothing_of_the_last():
         s[i] = 7
 
     result, arrays = run(leave.launch(40, 64, args=(sim.zeros(40 * 64, np.int32),)))
-    assert result.sm[:, Sm.BLOCKS].tolist() == [21, 19]
+    assert result.sm[:, Sm.BLOCKS].tolist() == [20, 20]
     assert not arrays["y"].any()
 
 

@@ -1,10 +1,110 @@
-"""The front end: does a warp get the instructions it asked for, whatever other warps ask for?"""
+"""The front end: when instructions and constants are there, beside the card's microbench_21 and microbench_29."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import sim
+from sim.counters import LaunchResult, Stall
+from sim.isa import Compare, Op
+from sim.launch import Launch
 from sim.profile import load_profile
+from sim.program import Const, Imm, Instruction, Program, Reg
+from tests.core.launches import Recorded, run, small
+from tests.core.programs import alu, control, isetp, program
 from workloads import rows
+
+LINES_A_KIB = 8
+PER_LINE = 8  #: instructions
+ARGUMENTS = (np.zeros(1, np.uint32), np.zeros(1, np.uint32), np.int32(0))
+
+
+FIRST = 72  #: instructions before a jump, of 4 cycles each: as long as the card takes to the first clock
+
+
+def filler(count: int) -> list[Instruction]:
+    """Instructions of two cycles each: a line takes 16, less than it takes to come."""
+    return [alu(Op.MOV, 4 + k % 8, Imm(k)) for k in range(count)]
+
+
+def jump(kib: int, lines: int = 24) -> Program:
+    """A jump over so much code, and then straight code."""
+    over = kib * LINES_A_KIB * PER_LINE - 1
+    chain = [alu(Op.MOV, 2, Imm(0)), *[alu(Op.IADD3, 2, Reg(2), Imm(1)) for _ in range(FIRST - 1)]]
+    there = control(Op.BRA, y=FIRST + 1 + over)
+    return program("jump", [*chain, there, *filler(over), *filler(lines * PER_LINE), control(Op.EXIT)])
+
+
+def waits(result: LaunchResult, kib: int) -> np.ndarray:
+    """Cycles that a warp waited for each instruction behind the jump to come."""
+    return result.stall[FIRST + kib * LINES_A_KIB * PER_LINE :, Stall.NO_INSTRUCTION]
+
+
+def loop(kib: int, turns: int) -> Program:
+    start, step = alu(Op.MOV, 3, Imm(0)), alu(Op.IADD3, 3, Reg(3), Imm(1))
+    again = isetp(0, Compare.LT, Reg(3), Imm(turns))
+    body = filler(kib * LINES_A_KIB * PER_LINE - 3)
+    return program("loop", [start, *body, step, again, control(Op.BRA, y=1, guard=0), control(Op.EXIT)])
+
+
+@pytest.mark.parametrize(
+    ("kib", "card"),
+    [(32, 769), (48, 571), (56, 596), (80, 628), (112, 628)],
+)
+def test_code_that_the_launch_has_not_brought_yet_comes_from_memory(kib, card):
+    """Means of microbench_29's rows of a launch with empty caches, less 16 for the jump itself."""
+    result, _ = run(jump(kib), 1, 32, ARGUMENTS, small())
+    assert waits(result, kib)[0] == pytest.approx(card, rel=0.15)
+
+
+@pytest.mark.parametrize("kib", [1, 4, 8])
+def test_the_first_code_is_in_the_sm_when_a_kernel_starts(kib):
+    """The card takes 74 to 87 cycles for the jump, 16 if nothing is missed."""
+    result, _ = run(jump(kib), 1, 32, ARGUMENTS, small())
+    assert waits(result, kib)[0] == pytest.approx(80 - 16, abs=16)
+
+
+@pytest.mark.parametrize("kib", [80, 112])
+def test_six_lines_of_straight_code_are_under_way_from_memory(kib):
+    """The card takes 78 to 85 cycles a line from there on."""
+    result, _ = run(jump(kib), 1, 32, ARGUMENTS, small())
+    assert waits(result, kib)[1 : 24 * PER_LINE].sum() / 24 + 16 == pytest.approx(81.5, rel=0.1)
+
+
+def turns(kib: int, n: int, gpu: str = "h200") -> int:
+    """Cycles of the further turns of a loop, of a launch that is not the first."""
+    device = Recorded(small(gpu), threads=1)
+    cycles = []
+    for count in (2, 2 + n):
+        device.launch(loop(kib, count), 1, 32, ARGUMENTS)
+        device.launch(loop(kib, count), 1, 32, ARGUMENTS)
+        cycles.append(device.result.cycles)
+    return (cycles[1] - cycles[0]) // n
+
+
+def test_loops_that_fit_the_first_cache_wait_once():
+    assert turns(28, 4) == pytest.approx(28 * LINES_A_KIB * PER_LINE * 2, rel=0.02)
+
+
+@pytest.mark.parametrize(("kib", "card"), [(40, 141), (120, 141), (144, 359)])
+def test_loops_beyond_a_cache_get_each_line_anew(kib, card):
+    """Cycles a KiB (microbench_21, `loop`): lines leave in the order of their use."""
+    assert turns(kib, 3) == pytest.approx(kib * card, rel=0.08)
+
+
+def constants(lines: int) -> Program:
+    """Reads of parameters, each in a line of its own, one after another."""
+    reads = [alu(Op.IADD3, 2, Reg(2), Const(0, 0x210 + 64 * k)) for k in range(lines)]
+    return program("constants", [alu(Op.MOV, 2, Imm(0)), *reads, control(Op.EXIT)])
+
+
+@pytest.mark.parametrize(("warps", "card"), [(1, 70), (4, 126), (12, 126)])
+def test_sub_cores_of_a_gpc_get_new_constants_one_after_another(warps, card):
+    """Cycles a line with all SMs at work (microbench_29, `constants`), of which 8 are the instruction's."""
+    result, _ = run(Launch(constants(8), 132, 32 * warps, ARGUMENTS), gpu="h200")
+    waited = result.stall[1:9, Stall.IMC_MISS].sum() / 8 / (132 * warps)
+    assert waited == pytest.approx(card - 8, rel=0.1)
 
 
 def test_warps_that_share_a_place_in_the_instruction_cache_all_go_on() -> None:
