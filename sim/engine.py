@@ -272,6 +272,7 @@ def configuration(
         layout.C_CODE_LAUNCHED_LINE: ticks(line / p.icache.launch_bytes_per_cycle),
         layout.C_CODE_LAUNCHED_AHEAD: p.icache.launch_ahead_cycles,
         layout.C_CONSTANT_MISS: constant_miss(profile, launch),
+        layout.C_CONSTANT_LOAD_MISS: p.constant.load_miss_cycles,
         layout.C_CODE_PREFETCH: p.icache.prefetch_lines,
         layout.C_CODE_SHIFT: max(line // INSTRUCTION_BYTES, 1).bit_length() - 1,
         layout.C_ENTRIES: p.lsu.max_outstanding_requests,

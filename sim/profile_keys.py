@@ -223,6 +223,7 @@ class Constant:
     line_bytes: Bytes  #: of a constant bank
     l0_bytes: Bytes  #: operands of fixed-latency instructions; not used yet
     l1_bytes: Bytes  #: of the SM; not used yet
+    load_miss_cycles: Cycles  #: a line that a load of constants (LDC) brings into the SM
     miss_cycles: Cycles  #: a line from the second level, a GPC's, where a launch leaves bank 0
     turn_cycles: MeanCycles  #: from one sub-core's line to the next one's
     memory_cycles: Cycles  #: a line that is not there; of no kernel's own bank; not used yet

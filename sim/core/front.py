@@ -28,6 +28,7 @@ from sim.core.layout import (
     C_CODE_MEMORY,
     C_CODE_PREFETCH,
     C_CODE_SHIFT,
+    C_CONSTANT_LOAD_MISS,
     C_CONSTANT_MISS,
     C_CROSS_PIPE,
     C_HAS_CONTROL,
@@ -258,6 +259,14 @@ def constant(a, s, sub, line, t):
     if a.constant[sub, line] == 0:
         a.constant[sub, line] = t + s.cfg[C_CONSTANT_MISS]
     return a.constant[sub, line]
+
+
+@inner(inline="always")
+def loaded_constant(a, s, line, t):
+    """When constant line `line` is in the SM's cache that loads of constants look into."""
+    if a.constant_loads[line] == 0:
+        a.constant_loads[line] = t + s.cfg[C_CONSTANT_LOAD_MISS]
+    return a.constant_loads[line]
 
 
 @inner(inline="always")

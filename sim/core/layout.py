@@ -328,6 +328,7 @@ ER_COLUMNS = 8
     C_CODE_LAUNCHED_LINE,  # ticks from line to line
     C_CODE_LAUNCHED_AHEAD,  # cycles that one of them is under way
     C_CONSTANT_MISS,
+    C_CONSTANT_LOAD_MISS,
     C_CODE_PREFETCH,
     C_CODE_SHIFT,  # an instruction line holds 1 << C_CODE_SHIFT instructions
     C_ENTRIES,
@@ -391,8 +392,8 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(102)
-C_COLUMNS = 102
+) = range(103)
+C_COLUMNS = 103
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 
@@ -551,6 +552,7 @@ SM_RECORD, SM_STEP = _record(
         ("code_seen", np.int8, (MAX_PROGRAM_LINES,)),  # 1: the SM has had the line
         ("code_stream", np.int64, (MAX_SUBCORES, 2)),
         ("constant", np.int64, (MAX_SUBCORES, MAX_CONSTANT_LINES)),  # when a line is there (0: absent)
+        ("constant_loads", np.int64, (MAX_CONSTANT_LINES,)),  # the same for LDC
         ("sg", np.int64, (MAX_STRONG, G_COLUMNS)),
         ("sg_data", np.int64, (MAX_STRONG, 4, WARP_SIZE)),  # as `exec_atomic` lays an atomic's operands out
         ("atomic_work", np.int64, (4, WARP_SIZE)),

@@ -23,7 +23,7 @@ from sim.core.exec_memory import (
     store,
     store_matrix,
 )
-from sim.core.front import constant, counted_by, send
+from sim.core.front import counted_by, loaded_constant, send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -53,7 +53,6 @@ from sim.core.layout import (
     C_STORE_64,
     C_STORE_128,
     C_STORE_READ,
-    C_SUBCORES,
     C_TAG,
     C_WIDE_EXTRA_64,
     C_WIDE_EXTRA_128,
@@ -648,7 +647,7 @@ def issue_constant(a, s, m, w, pc, base, on, t):
             return
         load(s.code, pc, s.U[m], base, on, addr, 0, s.bank8)
     if s.constant_line[pc] >= 0:
-        t = max(t, constant(a, s, w % s.cfg[C_SUBCORES], s.constant_line[pc], t))
+        t = max(t, loaded_constant(a, s, s.constant_line[pc], t))
     results_known(a, s, m, w, pc, t + s.tc[cls, TC_LATENCY], s.tc[cls, TC_REASON])
 
 
