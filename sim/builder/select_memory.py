@@ -22,6 +22,7 @@ from sim.isa import (
 )
 from sim.program import Imm
 
+_NARROW = (Space.SHARED, Space.LOCAL)  #: whose addresses have 32 bits
 _LETTER = {Space.GLOBAL: "G", Space.SHARED: "S", Space.LOCAL: "L", Space.GENERIC: ""}
 
 
@@ -36,9 +37,11 @@ def _suffix(access: Access) -> str:
 
 def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> Machine:
     """A memory instruction with its address at A."""
-    space = access.space if access.space in (Space.SHARED, Space.GENERIC) else Space.GLOBAL
+    space = access.space if access.space in (Space.SHARED, Space.LOCAL, Space.GENERIC) else Space.GLOBAL
     m = Machine(op, TimingClass.LOAD_STORE, text, space=space, width=access.bytes, y=access.offset)
-    if space != Space.SHARED:
+    if space == Space.LOCAL:
+        m.a, m.na = ZERO if is_zero(address) else s.use(address), 1
+    elif space != Space.SHARED:
         if space == Space.GLOBAL:
             s.descriptor()
         m.a, m.na = s.use(address), 2
@@ -50,7 +53,7 @@ def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> M
 @handles("load")
 def _load(s: Selector, v: Value, dst: Lane) -> None:
     access: Access = v.attr
-    extended = "" if access.space == Space.SHARED else ".E"
+    extended = "" if access.space in _NARROW else ".E"
     m = _memory(s, Op.LD, f"LD{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     m.dst, m.nd = dst, max(1, access.bytes // 4)
     m.flags = FLAG_SIGNED if access.storage.kind == "i" and access.storage.bits < 32 else 0
@@ -60,7 +63,7 @@ def _load(s: Selector, v: Value, dst: Lane) -> None:
 @handles("store")
 def _store(s: Selector, v: Value, dst: Any) -> None:
     access: Access = v.attr
-    extended = "" if access.space == Space.SHARED else ".E"
+    extended = "" if access.space in _NARROW else ".E"
     m = _memory(s, Op.ST, f"ST{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     words = max(1, access.bytes // 4)
     m.b, m.nb = gather(s, list(v.args[1:]), words)
