@@ -10,6 +10,7 @@ from sim.builder.machine import ZERO, Lane, Machine
 from sim.builder.select import Selector, handles, is_zero
 from sim.builder.types import BF16, F16, F32, F64, I32, I64, U32, U64, register_type
 from sim.isa import (
+    FLAG_NO_ALLOCATE,
     FLAG_SIGNED,
     FLAG_ZERO_FILL,
     AtomicOp,
@@ -180,7 +181,7 @@ def _async_copy(s: Selector, v: Value, dst: Any) -> None:
     bypass = ".BYPASS" if size == 16 else ""
     m = Machine(
         Op.LDGSTS, TimingClass.LOAD_STORE, f"LDGSTS.E{bypass}{'.' + str(8 * size) if size > 4 else ''}",
-        space=Space.GLOBAL, width=size, y=target.offset, x=origin.offset,
+        space=Space.GLOBAL, width=size, y=target.offset, x=origin.offset, flags=FLAG_NO_ALLOCATE if bypass else 0,
     )  # fmt: skip
     m.a, m.na = s.use(v.args[0]), 1
     m.b, m.nb = s.use(v.args[1]), 2
@@ -188,7 +189,7 @@ def _async_copy(s: Selector, v: Value, dst: Any) -> None:
     if len(v.args) > 2:
         test = s.test(v.args[2])
         if test is not True:
-            m.pa, m.flags, m.text = test, FLAG_ZERO_FILL, m.text + ".ZFILL"
+            m.pa, m.flags, m.text = test, m.flags | FLAG_ZERO_FILL, m.text + ".ZFILL"
     s.put(m)
 
 
