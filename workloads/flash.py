@@ -9,8 +9,9 @@ and while they work on values, the keys of the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -227,8 +228,40 @@ class Softmax:
         return logarithms
 
 
+class Spills:
+    """Registers that a thread keeps in local memory, as a compiler does with those that 255 do not hold.
+
+    `constants` are stored at once, and loaded where they are used. `changing` variables are stored by `leave` and come
+    back by `fetch`, which are for each tile of keys.
+    """
+
+    def __init__(self, k: Any, constants: list[Any], changing: list[Any]) -> None:
+        self.count, self.changing = len(constants), changing
+        if constants or changing:
+            self.words = k.local(len(constants) + len(changing), np.int32)
+            self.floats = self.words.view(np.float32)
+        for at, value in enumerate(constants):
+            self.words[at] = value
+
+    def constants(self) -> list[Any]:
+        """The constants, loaded here."""
+        return [self.words[at] for at in range(self.count)]
+
+    def leave(self) -> None:
+        """Store the changing variables."""
+        for at, x in enumerate(self.changing, self.count):
+            self.floats[at] = x
+
+    def fetch(self) -> None:
+        """Load them."""
+        for at, x in enumerate(self.changing, self.count):
+            x.set(self.floats[at])
+
+
 @sim.kernel
-def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: Any, *, plan: Plan) -> None:
+def flash_kernel(
+    k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: Any, *, plan: Plan, spilled: Any = (0, 0)
+) -> None:
     """O = softmax(Q K^T / sqrt(d)) V for a tile of queries of one head, and the logarithms of the rows' sums."""
     shared = k.shared_dynamic(q.dtype)
     thread = k.thread_idx.x
@@ -258,6 +291,8 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
         edge = first and plan.edges
         if (masked and plan.causal) or edge:
             mask(k, plan, rows, scores, row0, t, n if edge else None)
+        if not first:
+            spills.fetch()
         k.async_wait(0)
         k.syncthreads()
         with k.if_(t > 0):
@@ -266,9 +301,13 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
         if not first:
             softmax.rescale_output()
         accumulate(k, plan, softmax, scores, tile_v, out)
+        spills.leave()
 
     tile_q.copy(q, (head + row0) * plan.d, plan.d, n - row0 if plan.edges else None)
     start(tile_k, keys, tiles - 1, plan.edges)
+    once, each = spilled
+    changing = [*softmax.maximum, *softmax.total, *(x for of_row in out for four in of_row for x in four)]
+    spills = Spills(k, list(places(rows, tile_q, slice(once))), changing[:each])
     step(tiles - 1, True, True)
     whole = row0 // plan.block_n if plan.causal else tiles - 1  # tiles of which every query sees every key
     if plan.masked_tiles > 1:
@@ -276,7 +315,8 @@ def flash_kernel(k: Any, q: Any, keys: Any, values: Any, o: Any, logs: Any, n: A
             step(tiles - back, False, True)
     for back in k.range_(1, whole + 1, unroll=1):
         step(whole - back, False, False)
-    store(k, plan, softmax.finish(), out, shared, (o, logs), head + row0, n - row0)
+    spills.fetch()
+    store(k, plan, softmax.finish(), out, shared, (o, logs), head + row0, n - row0, spills.constants())
 
 
 def scale_of(out: Scores) -> ScaleRow:
@@ -327,9 +367,19 @@ def mask(k: Any, plan: Plan, rows: Rows, scores: Scores, row0: Any, t: Any, n: A
 
 
 def store(
-    k: Any, plan: Plan, logarithms: list[Any], out: Scores, shared: Any, to: tuple[Any, Any], row: Any, left: Any
+    k: Any,
+    plan: Plan,
+    logarithms: list[Any],
+    out: Scores,
+    shared: Any,
+    to: tuple[Any, Any],
+    row: Any,
+    left: Any,
+    known: Sequence[Any],
 ) -> None:
     """Output and logarithms of a tile from global row `row` on, of which there are `left`.
+
+    `known` are the first of the output's places in shared memory.
 
     The output goes through the place of Q, so that it leaves in whole rows. The lane is asked for anew: addresses
     made of the thread's number would be kept from the start, in registers that the loop needs.
@@ -342,17 +392,24 @@ def store(
         first = rows.column == 0
         with k.if_(first & (number < left) if plan.edges else first):
             logs[row + number] = logarithm
-    put(k, rows, tile, out)
+    put(k, rows, tile, out, known)
     k.syncthreads()
     leave(k, tile, o, row * plan.d, plan.d, left if plan.edges else None)
 
 
-def put(k: Any, rows: Rows, tile: Tile, sums: Scores) -> None:
-    """Put a warp's sums into a shared tile."""
+def places(rows: Rows, tile: Tile, part: slice = slice(None)) -> Iterator[Any]:
+    """The words of a shared tile in which a thread puts pairs of its sums, row by row; a part of them."""
+    pieces = [(number, j) for number in rows.numbers for j in range(tile.pieces)]
+    return ((tile.at(number, j) + rows.column) // 2 for number, j in pieces[part])
+
+
+def put(k: Any, rows: Rows, tile: Tile, sums: Scores, known: Sequence[Any] = ()) -> None:
+    """Put a warp's sums into a shared tile; `known` are the first of their `places`."""
     words = tile.shared.view(np.uint32)
-    for (i, half), number in zip(rows.parts, rows.numbers, strict=True):
-        for j, four in enumerate(sums[i]):
-            words[(tile.at(number, j) + rows.column) // 2] = k.pack(*four[2 * half : 2 * half + 2], bfloat16)
+    pairs = [four[2 * half : 2 * half + 2] for i, half in rows.parts for four in sums[i]]
+    packed = (k.pack(*pair, bfloat16) for pair in pairs)
+    for pair, place in zip(packed, chain(known, places(rows, tile, slice(len(known), None))), strict=True):
+        words[place] = pair
 
 
 def leave(k: Any, tile: Tile, array: Any, first: Any, pitch: Any, rows: Any, columns: Any = None) -> None:
@@ -381,17 +438,21 @@ def flash(
     block_n: int = 128,
     warps: int = 4,
     fast_math: bool = False,
+    spilled: tuple[int, int] = (0, 0),
 ) -> Launch:
     """FlashAttention forward in bfloat16: `b` sequences of `n` positions, `h` heads of `d`.
 
     `block_m` queries a block, `block_n` keys at a time, `warps` warps that share the queries. `fast_math`: exponentials
-    as with -use_fast_math, with which the authors build their package, and PyTorch does not. Outputs are `o`
-    [b, h, n, d] and `logs` [b, h, n], the logarithms of each row's sum of exponentials, which the backward pass needs.
+    as with -use_fast_math, with which the authors build their package, and PyTorch does not. `spilled`: registers of a
+    thread that are kept in local memory, as a compiler keeps them there: so many stored once, addresses, and so many
+    stored after each tile of keys and loaded for the next, maxima, sums and outputs. Outputs are `o` [b, h, n, d] and
+    `logs` [b, h, n], the logarithms of each row's sum of exponentials, which the backward pass needs.
     """
     require_positive(b=b, h=h, n=n, block_m=block_m, block_n=block_n, warps=warps)
     require_choice("d", d, (32, 64, 128))
     plan = Plan(d, block_m, block_n, warps, causal, n % block_m > 0 or n % block_n > 0, fast_math)
     check_blocks(plan)
+    check_spilled(plan, spilled)
     q, keys, values = inputs(b, h, n, d)
 
     def right() -> dict[str, np.ndarray]:
@@ -402,13 +463,14 @@ def flash(
         (blocks_for(n, block_m), h, b),
         plan.threads,
         args=(q, keys, values, sim.zeros(b * h * n * d, BF16), sim.zeros(b * h * n), n),
-        constants={"plan": plan},
+        constants={"plan": plan, "spilled": tuple(spilled)},
         shared_bytes=plan.shared_bytes,
     )
     return launch.with_(
         name="attention.flash",
         params={"b": b, "h": h, "n": n, "d": d, "causal": causal, "tile": f"{block_m}x{block_n}", "warps": warps}
-        | ({"fast_math": True} if fast_math else {}),
+        | ({"fast_math": True} if fast_math else {})
+        | ({"spilled": "{}x{}".format(*spilled)} if any(spilled) else {}),
         expected=right,
         flops=attention_flops(b, h, n, d, causal),
         rtol=2e-2,
@@ -434,4 +496,15 @@ def check_blocks(plan: Plan) -> None:
         raise ValueError(
             f"block_m={plan.block_m}, block_n={plan.block_n}: scores and output take {sums} registers a thread, "
             "and with addresses and fragments more than 192 do not fit; use smaller blocks or more warps"
+        )
+
+
+def check_spilled(plan: Plan, spilled: Sequence[int]) -> None:
+    """Raise `ValueError` for more registers in local memory than the kernel has to keep there."""
+    rows = plan.warp_rows // N  # of a thread
+    limits = (rows * plan.d // PIECE, rows * (2 + plan.d // 4))
+    if not all(0 <= count <= limit for count, limit in zip(spilled, limits, strict=True)):
+        raise ValueError(
+            f"spilled={tuple(spilled)}: with these blocks 0 to {limits[0]} registers can be stored once, "
+            f"and 0 to {limits[1]} with each tile of keys"
         )

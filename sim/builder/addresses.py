@@ -19,6 +19,7 @@ from sim.builder.ir import Access, Graph, Loop, Region, Value
 from sim.builder.polynomial import ALIGNED, Polynomials, Terms, combine, multiply, power_of_two, scale, split
 from sim.builder.rebuild import Rebuilder
 from sim.builder.types import I32, I64, U32
+from sim.isa import Space
 
 MAX_OFFSET = (1 << 23) - 1  #: immediate offsets are signed and have 24 bits
 
@@ -80,7 +81,9 @@ class AddressLowering(Rebuilder):
 
     def address(self, access: Access, index: Value) -> tuple[Value, int]:
         """The address value and immediate offset of an element."""
-        base = self.e.leaf("shared_base", I32) if access.base is None else access.base
+        base = access.base
+        if base is None:  # local addresses count from the thread's own first byte
+            base = self.e.i32(0) if access.space is Space.LOCAL else self.e.leaf("shared_base", I32)
         size = access.storage.bytes
         self._wide = index.type.bits == 64
         terms = scale(self.polynomials.of(index), size)

@@ -46,7 +46,7 @@ def allocate(code: Code) -> Allocation:
 
     Raises `BuildError` when that does not help.
     """
-    slots = 0
+    slots = -(-code.local_bytes // 4)
     while True:
         ranges = Ranges(code)
         number: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Arrays of a kernel: in global memory (arguments) and in shared memory.
+"""Arrays of a kernel: in global memory (arguments), in shared memory, and in a thread's own.
 
 Indices are element indices, row-major. Negative indices are not wrapped. An
 access outside an array is an error when the kernel runs, not when it is built.

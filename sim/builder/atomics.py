@@ -8,7 +8,7 @@ from sim.builder.arrays import Array
 from sim.builder.trace import Tracer
 from sim.builder.types import F32, F64, I32, I64, U32, U64, register_type
 from sim.builder.values import Scalar, lift
-from sim.isa import AtomicOp
+from sim.isa import AtomicOp, Space
 
 _ALLOWED = {
     "ADD": (I32, U32, I64, U64, F32, F64),
@@ -30,6 +30,8 @@ def atomic(t: Tracer, name: str, array: Array, index: Any, value: Any, compare: 
     t.mark()
     if not isinstance(array, Array):
         raise t.error(f"atomic_{name.lower()} needs an array first, not {type(array).__name__}")
+    if array.space is Space.LOCAL:
+        raise t.error(f"atomic_{name.lower()} on a local array, which no other thread sees; use + and a store")
     kind = register_type(array.storage)
     if array.storage not in _ALLOWED[name]:
         known = ", ".join(map(str, _ALLOWED[name]))

@@ -165,7 +165,7 @@ class Access:
 
     space: Space
     base: Value | None  #: 64-bit pointer of a global array
-    base_bytes: int  #: byte offset of a shared array in the block's shared memory
+    base_bytes: int  #: byte offset of a shared array in the block's shared memory, of a local one in the thread's
     storage: Type
     width: int = 1  #: elements
     offset: int = 0  #: bytes, once lowered
@@ -249,6 +249,7 @@ class Graph:
     name: str
     root: Region
     shared_bytes: int = 0  #: static
+    local_bytes: int = 0  #: a thread, of its arrays
     registers: int = 0  #: a thread, that a launch gives; 0: what the code needs
     count: int = 0
     lines: list[Any] = field(default_factory=list)

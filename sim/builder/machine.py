@@ -132,6 +132,7 @@ class Code:
     registers: list[VReg]
     lines: Sequence[SourceLine] = ()  #: that instructions' lines number
     registers_at_launch: int = 0  #: a thread; 0: what the code needs
+    local_bytes: int = 0  #: a thread, before values that registers do not hold
 
     def new(self, kind: str, width: int = 1) -> VReg:
         reg = VReg(len(self.registers), kind, width)

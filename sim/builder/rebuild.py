@@ -18,7 +18,7 @@ class Rebuilder:
     """Copies `old` into `self.graph`. `self.emit` is the emitter of the copy."""
 
     def __init__(self, old: Graph, hoist: bool) -> None:
-        self.graph = Graph(old.name, Region(), old.shared_bytes, old.registers, old.count, old.lines)
+        self.graph = Graph(old.name, Region(), old.shared_bytes, old.local_bytes, old.registers, old.count, old.lines)
         self.e = Emitter(self.graph, hoist)
         self.old = old
         self.map: dict[int, Value] = {}

@@ -92,7 +92,7 @@ class Selector:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.code = Code([], [], graph.lines, graph.registers)
+        self.code = Code([], [], graph.lines, graph.registers, graph.local_bytes)
         self.marking = Marking(graph)
         self.uses = self.marking.uses
         self.lanes: dict[int, Lane] = {}  # value number -> register

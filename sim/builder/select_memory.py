@@ -10,6 +10,7 @@ from sim.builder.machine import ZERO, Lane, Machine
 from sim.builder.select import Selector, handles, is_zero
 from sim.builder.types import BF16, F16, F32, F64, I32, I64, U32, U64, register_type
 from sim.isa import (
+    FLAG_NO_ALLOCATE,
     FLAG_SIGNED,
     FLAG_ZERO_FILL,
     AtomicOp,
@@ -22,6 +23,7 @@ from sim.isa import (
 )
 from sim.program import Imm
 
+_NARROW = (Space.SHARED, Space.LOCAL)  #: whose addresses have 32 bits
 _LETTER = {Space.GLOBAL: "G", Space.SHARED: "S", Space.LOCAL: "L", Space.GENERIC: ""}
 
 
@@ -36,9 +38,11 @@ def _suffix(access: Access) -> str:
 
 def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> Machine:
     """A memory instruction with its address at A."""
-    space = access.space if access.space in (Space.SHARED, Space.GENERIC) else Space.GLOBAL
+    space = access.space if access.space in (Space.SHARED, Space.LOCAL, Space.GENERIC) else Space.GLOBAL
     m = Machine(op, TimingClass.LOAD_STORE, text, space=space, width=access.bytes, y=access.offset)
-    if space != Space.SHARED:
+    if space == Space.LOCAL:
+        m.a, m.na = ZERO if is_zero(address) else s.use(address), 1
+    elif space != Space.SHARED:
         if space == Space.GLOBAL:
             s.descriptor()
         m.a, m.na = s.use(address), 2
@@ -50,7 +54,7 @@ def _memory(s: Selector, op: Op, text: str, access: Access, address: Value) -> M
 @handles("load")
 def _load(s: Selector, v: Value, dst: Lane) -> None:
     access: Access = v.attr
-    extended = "" if access.space == Space.SHARED else ".E"
+    extended = "" if access.space in _NARROW else ".E"
     m = _memory(s, Op.LD, f"LD{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     m.dst, m.nd = dst, max(1, access.bytes // 4)
     m.flags = FLAG_SIGNED if access.storage.kind == "i" and access.storage.bits < 32 else 0
@@ -60,7 +64,7 @@ def _load(s: Selector, v: Value, dst: Lane) -> None:
 @handles("store")
 def _store(s: Selector, v: Value, dst: Any) -> None:
     access: Access = v.attr
-    extended = "" if access.space == Space.SHARED else ".E"
+    extended = "" if access.space in _NARROW else ".E"
     m = _memory(s, Op.ST, f"ST{_LETTER[access.space]}{extended}{_suffix(access)}", access, v.args[0])
     words = max(1, access.bytes // 4)
     m.b, m.nb = gather(s, list(v.args[1:]), words)
@@ -177,7 +181,7 @@ def _async_copy(s: Selector, v: Value, dst: Any) -> None:
     bypass = ".BYPASS" if size == 16 else ""
     m = Machine(
         Op.LDGSTS, TimingClass.LOAD_STORE, f"LDGSTS.E{bypass}{'.' + str(8 * size) if size > 4 else ''}",
-        space=Space.GLOBAL, width=size, y=target.offset, x=origin.offset,
+        space=Space.GLOBAL, width=size, y=target.offset, x=origin.offset, flags=FLAG_NO_ALLOCATE if bypass else 0,
     )  # fmt: skip
     m.a, m.na = s.use(v.args[0]), 1
     m.b, m.nb = s.use(v.args[1]), 2
@@ -185,7 +189,7 @@ def _async_copy(s: Selector, v: Value, dst: Any) -> None:
     if len(v.args) > 2:
         test = s.test(v.args[2])
         if test is not True:
-            m.pa, m.flags, m.text = test, FLAG_ZERO_FILL, m.text + ".ZFILL"
+            m.pa, m.flags, m.text = test, m.flags | FLAG_ZERO_FILL, m.text + ".ZFILL"
     s.put(m)
 
 

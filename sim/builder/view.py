@@ -23,6 +23,9 @@ from sim.builder.values import Scalar, Var, cast, lift, pair, stored
 from sim.builder.view_async import AsynchronousView
 from sim.isa import Rounding, Space, SpecialRegister
 
+LOCAL_ALIGNMENT = 16  #: bytes
+MAX_LOCAL_BYTES = 512 * 1024  #: a thread (CUDA programming guide, technical specifications)
+
 
 def _aligned(t: Tracer, offset: int, align: int) -> int:
     """The next multiple of `align`, a power of two of at least 16 bytes."""
@@ -180,15 +183,10 @@ class ThreadView(AsynchronousView):
         """
         t = self._t
         t.mark()
-        dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-        if not dims or not all(isinstance(d, int | np.integer) and d > 0 for d in dims):
-            raise t.error(
-                f"a shared array needs a constant shape of positive integers, not {shape!r}; "
-                "use k.shared_dynamic for a size given at launch"
-            )
-        storage = self._storage(dtype)
-        offset = self._place(math.prod(int(d) for d in dims) * storage.bytes, align)
-        return Array(t, "shared array", Space.SHARED, storage, tuple(t.i32(int(d)) for d in dims), None, offset)
+        storage, dims, size = self._constant_shape(
+            "shared", shape, dtype, "; use k.shared_dynamic for a size given at launch"
+        )
+        return Array(t, "shared array", Space.SHARED, storage, dims, None, self._place(size, align))
 
     def shared_dynamic(self, dtype: Any = np.float32, offset_bytes: int = 0, align: int = 16) -> Array:
         """The launch's dynamic shared memory as a 1-D array, from `offset_bytes` on. Make static arrays before it.
@@ -200,6 +198,32 @@ class ThreadView(AsynchronousView):
         self._dynamic_begins = True
         start = _aligned(t, t.graph.shared_bytes, align)
         return Array(t, "dynamic shared array", Space.SHARED, self._storage(dtype), (None,), None, start + offset_bytes)
+
+    def local(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Array:
+        """An array of the thread's own, of constant shape, in local memory; what it holds at first is undefined.
+
+        Each index is an access of memory: what shall stay in registers is a Python list of variables.
+        Raises `BuildError` for a traced shape, or more than a thread can have.
+        """
+        t = self._t
+        t.mark()
+        storage, dims, size = self._constant_shape("local", shape, dtype)
+        offset = _aligned(t, t.graph.local_bytes, LOCAL_ALIGNMENT)
+        if offset + size > MAX_LOCAL_BYTES:
+            raise t.error(f"local arrays of {offset + size} bytes; a thread can have {MAX_LOCAL_BYTES}")
+        t.graph.local_bytes = offset + size
+        return Array(t, "local array", Space.LOCAL, storage, dims, None, offset)
+
+    def _constant_shape(
+        self, what: str, shape: int | Sequence[int], dtype: Any, instead: str = ""
+    ) -> tuple[Type, tuple[Value, ...], int]:
+        """Element type, extents and bytes of an array of the kernel's own."""
+        t = self._t
+        dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        if not dims or not all(isinstance(d, int | np.integer) and d > 0 for d in dims):
+            raise t.error(f"a {what} array needs a constant shape of positive integers, not {shape!r}{instead}")
+        storage = self._storage(dtype)
+        return storage, tuple(t.i32(int(d)) for d in dims), math.prod(int(d) for d in dims) * storage.bytes
 
     def _place(self, size: int, align: int) -> int:
         """The byte at which a new static array of `size` bytes begins."""

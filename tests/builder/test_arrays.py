@@ -380,3 +380,46 @@ def test_asynchronous_copies_under_conditions_inside_conditions(n, m):
     ):
         expected[chosen] = np.where(copied, a[at], 0)[chosen]
     np.testing.assert_array_equal(out, expected)
+
+
+@sim.kernel
+def running_sums(k, x, y, *, length, dtype):
+    first, sums = k.local(3, np.int32), k.local((length, 2), dtype)
+    t = k.thread_idx.x
+    first[1] = 7 + t
+    total = k.var(0, dtype)
+    for i in k.range_(length, unroll=1):
+        total += x[t, i]
+        sums[i, i & 1] = total
+    for i in k.range_(length, unroll=1):
+        y[t, i] = sums[length - 1 - i, (length - 1 - i) & 1] + first[1].astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64, np.int16])
+def test_a_local_array_is_the_threads_own(dtype):
+    x = np.arange(320).reshape(64, 5).astype(dtype)
+    y = np.zeros_like(x)
+    program = run(running_sums, (x, y), block=64, length=5, dtype=dtype)
+    np.testing.assert_array_equal(y, np.cumsum(x, axis=1)[:, ::-1] + (7 + np.arange(64))[:, None])
+    assert program.local_bytes >= 16 + 10 * np.dtype(dtype).itemsize
+    assert count(program, "LDL") and count(program, "STL")
+
+
+@sim.kernel
+def beside_spills(k, x, n, *, live):
+    kept = k.local(4, np.int32)
+    for j in range(4):
+        kept[j] = 100 + j
+    values = [k.var(x[j]) for j in range(live)]
+    for _ in k.range_(n, unroll=1):
+        for j in range(live):
+            values[j].set(values[j] + values[(j + 1) % live] * 3)
+    for j in range(live):
+        x[j] = values[j] + kept[j % 4]
+
+
+def test_local_arrays_lie_before_what_registers_do_not_hold():
+    x = np.ones(300, np.int32)
+    program = run(beside_spills, (x, 0), block=1, live=300)
+    np.testing.assert_array_equal(x, 101 + np.arange(300) % 4)
+    assert program.local_bytes > 4 * (300 - 255)

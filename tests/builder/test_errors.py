@@ -63,6 +63,27 @@ def test_conversion_to_python_numbers(convert):
     refuse(body, message="only known when it runs", convert=convert)
 
 
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (0, "a local array needs a constant shape of positive integers, not 0"),
+        ((1 << 17) + 1, "local arrays of 524292 bytes; a thread can have 524288"),
+    ],
+)
+def test_a_local_array_of_no_size_or_too_large(shape, message):
+    def body(k, x, *, shape):
+        k.local(shape)  # here
+
+    refuse(body, message=message, shape=shape)
+
+
+def test_an_atomic_on_a_local_array():
+    def body(k, x):
+        k.atomic_add(k.local(2, np.int32), 0, 1)  # here
+
+    refuse(body, message="atomic_add on a local array, which no other thread sees")
+
+
 def test_wrong_number_of_indices():
     def body(k, x):
         x[0, 1] = 2.0  # here

@@ -19,11 +19,16 @@ COUNTERS, TIMES = (Path(__file__).with_name(name) for name in ("attention.csv", 
 RATIO_ERROR = 0.20
 LONGEST = 2048  #: positions up to which scores, which go through memory, fit the host's
 MEAN_CYCLE_ERROR = 0.15
-DRAM_READ_ERROR = 0.05
+DRAM_ERROR = 0.05
+LOCAL_ERROR = 0.02
 CYCLES, TENSOR, READ, WRITTEN = (
     "sm__cycles_elapsed.max", "sm__inst_executed_pipe_tensor.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
 )  # fmt: skip
-LARGEST = 1024  #: positions up to which the kernel for Ampere is simulated in full, so that its counts are exact
+LOCAL = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
+#: registers of a thread that PyTorch's kernel keeps in local memory, by `causal`: stored once, and with each tile of
+#: keys. So many sectors, four a register and warp, are `LOCAL` in attention.csv, where it is there, but for two
+#: registers that a causal block with one tile of keys does not store. What it loads was not counted.
+SPILLED = {"0": (22, 6), "1": (26, 6)}
 
 
 def rows_of(table: Path) -> list[dict[str, str]]:
@@ -31,28 +36,30 @@ def rows_of(table: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def simulate(name: str, row: dict[str, str]) -> tuple[Report, bool]:
-    """The launch's report, and whether all of it was executed; prints a line."""
+def simulate(name: str, row: dict[str, str]) -> Report:
+    """The launch's report; prints a line."""
     sizes = {size: int(row[size]) for size in ("b", "h", "n", "d")}
-    full = name == "flash_hopper" or sizes["n"] <= LARGEST
-    launch = getattr(attention, name)(**sizes, causal=row["causal"] == "1")
-    report = sim.simulate(launch, detail="full" if full else "auto")
+    more = {"spilled": SPILLED[row["causal"]]} if name == "flash" else {}
+    report = sim.simulate(getattr(attention, name)(**sizes, causal=row["causal"] == "1", **more), detail="full")
     figures = [(int(row[metric]), report[metric]) for metric in (CYCLES, READ, WRITTEN)]
+    figures.append((figures[1][0] + figures[2][0], figures[1][1] + figures[2][1]))
     text = "  ".join(f"{card:11,} {found:11,.0f} {found / card - 1:+6.1%}" for card, found in figures)
-    print(f"{name:12s} n={sizes['n']:<4} causal={row['causal']}  {text}{'' if full else '  sampled'}", flush=True)
-    return report, full
+    print(f"{name:12s} n={sizes['n']:<4} causal={row['causal']}  {text}", flush=True)
+    return report
 
 
 @pytest.mark.parametrize("name", ["flash", "flash_hopper"])
 def test_cycles_and_bytes_are_near_the_cards(name: str) -> None:
-    print("\nkernel, launch; the card's and the simulated cycles, bytes read, bytes written")
+    print("\nkernel, launch; the card's and the simulated cycles, bytes read, bytes written, all bytes")
     errors = []
     for row in (row for row in rows_of(COUNTERS) if row["case"] == name):
-        report, full = simulate(name, row)
+        report = simulate(name, row)
         errors.append(report.cycles / int(row[CYCLES]) - 1)
-        assert report[READ] == pytest.approx(int(row[READ]), rel=DRAM_READ_ERROR)
-        if full:
-            assert report[TENSOR] == int(row[TENSOR])
+        assert report[READ] == pytest.approx(int(row[READ]), rel=DRAM_ERROR)
+        assert report[READ] + report[WRITTEN] == pytest.approx(int(row[READ]) + int(row[WRITTEN]), rel=DRAM_ERROR)
+        assert report[TENSOR] == int(row[TENSOR])
+        if row[LOCAL]:
+            assert report[LOCAL] == pytest.approx(int(row[LOCAL]), rel=LOCAL_ERROR)
     mean = statistics.mean(map(abs, errors))
     print(f"mean absolute error {mean:.1%}")
     assert mean <= MEAN_CYCLE_ERROR

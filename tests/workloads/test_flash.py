@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,25 @@ def test_the_librarys_blocks(checked: Checked) -> None:
     assert "LDL" not in launch.program.listing()
 
 
+@pytest.mark.parametrize("spilled", [(26, 6), (0, 1), (32, 72), (3, 0)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_spilled_registers_go_through_local_memory(checked: Checked, spilled: tuple[int, int], causal: bool) -> None:
+    """Stored once, and again after each tile of keys; loaded as often. A warp's register is four sectors."""
+    once, each = spilled
+    launch = flash(1, 2, 384, causal=causal, spilled=spilled)
+    report = checked(launch)
+    tiles = 1 + 2 + 3 if causal else 3 * 3  # of the three blocks of a head
+    sectors = 2 * 4 * (3 * once + tiles * each) * 4
+    assert launch.program.local_bytes == 4 * (once + each)
+    assert report["l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"] == sectors
+    assert report["l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"] == sectors
+
+
+@pytest.mark.parametrize("d", [32, 128])
+def test_spilled_registers_with_edges_and_other_blocks_are_right(checked: Checked, d: int) -> None:
+    checked(flash(1, 1, 100, d=d, block_m=64, block_n=32, causal=True, spilled=(5, 9)))
+
+
 def test_fast_exponentials_are_right_and_spare_instructions(checked: Checked) -> None:
     """Three a weight: a comparison, and a multiplication before and after. And scaling and subtracting are one."""
     plain, fast = (checked(flash(1, 1, 128, fast_math=fast)) for fast in (False, True))
@@ -57,8 +77,13 @@ def test_fast_exponentials_are_right_and_spare_instructions(checked: Checked) ->
         ({"block_m": 32}, "block_m=32: each of 4 warps takes a multiple of 16"),
         ({"block_m": 256}, "take 384 registers"),
         ({"d": 128, "warps": 2, "block_m": 32}, "copies take eight rows of d=128"),
+        ({"spilled": (33, 0)}, "with these blocks 0 to 32 registers can be stored once"),
+        ({"spilled": (0, 73)}, "and 0 to 72 with each tile of keys"),
+        ({"spilled": (-1, 6)}, r"spilled=\(-1, 6\): with these blocks"),
+        ({"spilled": (22,)}, "must be 2 integers"),
+        ({"spilled": (22.0, 6)}, "must be 2 integers"),
     ],
 )
-def test_blocks_without_code_are_refused(arguments: dict[str, int], message: str) -> None:
+def test_blocks_without_code_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         flash(1, 1, 128, **arguments)
