@@ -31,7 +31,7 @@ AUTO_INSTRUCTIONS = 50_000_000  #: warp instructions from which on `detail="auto
 DETAILS = ("auto", "full", "sampled")
 TIMES_SMALLER = 16  #: a scale model has about so many times fewer SMs
 LEAST_SMALLER = 4  #: a GPU of whose SMs it would be more than a quarter is too small for one
-WATCHED_CYCLES = 2000  #: in which it is noted which sectors SMs ask for, at least,
+WATCHED_CYCLES = 2500  #: in which it is noted which sectors SMs ask for, at least,
 WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
 MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
 LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays that are first loaded late
@@ -248,9 +248,10 @@ class Sampler:
     def after_step(self, engine: Engine, now: int) -> None:
         """Look at the launch at a step's end; sets `model` if it is to be sampled from here on."""
         assert self.watch is not None
-        self._until = self._until or now + WATCHED_CYCLES
         state, blocks = engine.dispatch.state, engine.launch.blocks
         executed = int(engine.shared.inst[:, :, Inst.EXECUTED].sum())
+        if executed:  # what the first instructions wait for says nothing
+            self._until = self._until or now + WATCHED_CYCLES
         if int(state[layout.D_ENDED]) == blocks:
             self._stop(f"it has {executed:,} warp instructions")
         elif self._watches_on(engine, executed, now):

@@ -112,12 +112,15 @@ def in_line(mem: Any, sm: int, place: int, arrive: int) -> int:
 
 @kernel
 def enter_past_stores(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
-    """Take a slice's input for a load by TMA; when the look-up starts if no stores wait."""
+    """Take a slice's input for a load by TMA; when the look-up starts if no stores wait.
+
+    Its answer's data keeps other loads by TMA waiting, not stores, which bring data and take none.
+    """
     slice_, work = mem.slices[place], slice_work(cfg, sectors)
     start = max(arrive, slice_[S_TMA])
     mem.slice_busy[0] += work
     slice_[S_TMA] = start + work
-    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + work
+    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + cfg.slice_request
     return start
 
 

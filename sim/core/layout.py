@@ -549,7 +549,7 @@ SM_RECORD, SM_STEP = _record(
         ("code_l1", np.int32, (MAX_CODE_LINES,)),
         ("code_l0_times", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, CODE_COLUMNS)),
         ("code_l1_times", np.int64, (MAX_CODE_LINES, CODE_COLUMNS)),
-        ("code_seen", np.int8, (MAX_PROGRAM_LINES,)),  # 1: the SM has had the line
+        ("code_seen", np.uint8, (MAX_PROGRAM_LINES,)),  # 1: the SM has had the line
         ("code_stream", np.int64, (MAX_SUBCORES, 2)),
         ("constant", np.int64, (MAX_SUBCORES, MAX_CONSTANT_LINES)),  # when a line is there (0: absent)
         ("constant_loads", np.int64, (MAX_CONSTANT_LINES,)),  # the same for LDC

@@ -21,7 +21,7 @@ APART = 80  #: lines of the toy's array of 20 KiB that lie in the half without s
 TOY = load_profile("toy").override({"core.issue_order": "lrr", "icache.l0_bytes": 8192})
 TURNS = 6_000  #: of the warps that use shared memory: longer than the lines take
 WAYS = 2  #: passes of an access
-BUSY = 14  #: warps that use shared memory; so many leave it no idle cycle
+BUSY = 16  #: warps that use shared memory; so many leave it no idle cycle
 
 
 def passes_lost(store_shared: bool, store_lines: bool, lines: int) -> int:

@@ -91,8 +91,10 @@ def test_a_guard_waits_longer_for_its_predicate_than_an_operand():
 
 def test_a_taken_branch_costs_its_redirect():
     result = launch([control(Op.BRA, y=1), control(Op.NOP, y=0), control(Op.BRA, y=4), EXIT, EXIT])
+    core = H200.core
     assert waited(result, 1) == {}
-    assert waited(result, 4)["BRANCH_RESOLVING"] == H200.core.branch_latency_cycles - 1
+    assert waited(result, 4) == {"WAIT": core.branch_stall_cycles - 1, "BRANCH_RESOLVING": core.branch_latency_cycles}
+    assert result.stall[4, Stall.NO_INSTRUCTION] >= core.branch_fetch_cycles
     assert executed(result) == [1, 1, 1, 0, 1]
 
 
