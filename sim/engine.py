@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -404,7 +404,8 @@ class Engine:
     threads: int = 1
     pool: ThreadPoolExecutor | None = None
     answered: int = 0  #: the cycle by which all that was sent to the memory system is answered, stores among it
-    tensor_load: float = 0.0  #: how busy the tensor cores were lately, 0 to 1
+    #: of all SMs, and of those with blocks: how busy the tensor cores were lately, 0 to 1
+    tensor_load: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
     tensor_ticks: int = 0  #: their busy time so far, all sub-cores
     nominal_cycles: float = 0.0  #: cycles of the nominal clock that the stepped ones took
     stepped_cycles: int = 0
@@ -495,19 +496,26 @@ class Engine:
         self.assign(t1)
 
     def _set_clock(self, t0: int, t1: int) -> None:
-        """The SMs' clock by the tensor cores' use: the memory system's is the same, so its times change in cycles."""
-        drop = self.profile.gpu.tensor_clock_drop
+        """The SMs' clock by the tensor cores' use: the memory system's is the same, so its times change in cycles.
+
+        These go by the use in all SMs, as their clocks are on average. How long the launch lasts goes by the clock of
+        SMs that have blocks: a part of the drop is theirs, however few they are.
+        """
+        gpu = self.profile.gpu
+        drop, own = gpu.tensor_clock_drop, gpu.tensor_clock_own or 0.0
         if not drop or not self.uses_tensor_cores:
             return
         busy = int(self.arrays.sm[:, Sm.PIPE + Pipe.TENSOR].sum())
-        possible = (t1 - t0) * len(self.arrays) * self.profile.core.subcores * layout.TICK
-        share = min((busy - self.tensor_ticks) / possible, 1.0)
+        sms = np.array([len(self.arrays), max(1, int(self.arrays.bs[:, :, layout.B_LIVE].any(axis=1).sum()))])
+        possible = (t1 - t0) * self.profile.core.subcores * layout.TICK * sms
+        self.tensor_load += (
+            np.minimum((busy - self.tensor_ticks) / possible, 1.0) - self.tensor_load
+        ) / CLOCK_STEPS_KEPT
         self.tensor_ticks = busy
-        self.tensor_load += (share - self.tensor_load) / CLOCK_STEPS_KEPT
-        ratio = 1 - drop * self.tensor_load
-        self.memory.set_clock(ratio)
+        of_all, of_working = self.tensor_load
+        self.memory.set_clock(1 - drop * of_all)
         self.stepped_cycles += t1 - t0
-        self.nominal_cycles += (t1 - t0) / ratio
+        self.nominal_cycles += (t1 - t0) / (1 - drop * (own * of_working + (1 - own) * of_all))
 
     @cached_property
     def uses_tensor_cores(self) -> bool:

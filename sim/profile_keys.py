@@ -59,6 +59,7 @@ class Gpu:
     clock_mhz: Megahertz  #: of the SMs; times in cycles become seconds with it
     tpc_cpcs: Indices | None = None  #: of each TPC in order of blocks: a CPC's share a way to L2; else a GPC's do
     tensor_clock_drop: Fraction | None = None  #: of `clock_mhz`, lost while all tensor cores are busy; in proportion
+    tensor_clock_own: Fraction | None = None  #: of it, by the use in SMs that have blocks alone
 
 
 @dataclass(frozen=True, slots=True)
