@@ -230,7 +230,7 @@ def fetch_ahead(a, s, sub, line, t):
 
 
 @inner
-def fetch(a, s, m, sub, line, t):
+def fetch(a, s, sub, line, t):
     """When instruction line `line` is in the sub-core's L0.
 
     A miss in L0 looks into the SM's L1; the lines after it follow, until another miss begins anew. A miss there goes
@@ -370,7 +370,7 @@ def waits(a, s, m, sub, w, t):
     if line != ws[w, W_LINE]:
         again = t + s.cfg[C_BRANCH_FETCH] if ws[w, W_LINE] == -1 else t
         ws[w, W_LINE] = line
-        ws[w, W_FETCHED] = max(fetch(a, s, m, sub, line, t), again)
+        ws[w, W_FETCHED] = max(fetch(a, s, sub, line, t), again)
     if ws[w, W_FETCHED] > t:
         return ws[w, W_FETCHED], NO_INSTRUCTION
     if s.constant_line[pc] >= 0 and s.code[pc, COL_OP] != OP_LD:
