@@ -204,14 +204,14 @@ class Icache:
     l0_bytes: Bytes  #: of a sub-core
     l0_ways: Count  #: lines of a set; the least recently used one leaves
     l1_bytes: Bytes  #: of the SM
-    l1_ways: Count
+    l1_ways: Count  #: the same
     l0_miss_cycles: Cycles  #: from the L1 instruction cache
     l0_line_cycles: MeanCycles  #: from line to line of straight code
     l1_miss_cycles: Cycles  #: from L2
     memory_cycles: Cycles  #: the first time
     prefetch_lines: CountOrZero  #: stream buffer: lines fetched ahead
     launch_bytes: BytesOrZero  #: that a launch brings into every SM
-    launch_bytes_per_cycle: BytesPerCycle
+    launch_bytes_per_cycle: BytesPerCycle  #: of these
     launch_cycles: CyclesOrZero  #: the first block starts, then the first of these are there
     launch_lead_bytes: BytesOrZero  #: of these, there when the first block starts
     launch_ahead_cycles: CyclesOrZero  #: that a line of these is under way, so that a miss for it waits
