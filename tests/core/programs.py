@@ -60,6 +60,18 @@ def program(name: str, instructions: list[Instruction], shared: int = 0) -> Prog
     return Program(name, instructions, 16, shared_static_bytes=shared, params=params, param_bytes=20)
 
 
+def loop(body: list[Instruction], turns: int) -> Program:
+    """`body`, `turns` times; R3 counts."""
+    start, step = alu(Op.MOV, 3, Imm(0)), alu(Op.IADD3, 3, Reg(3), Imm(1))
+    again = isetp(0, Compare.LT, Reg(3), Imm(turns))
+    return program("loop", [start, *body, step, again, control(Op.BRA, y=1, guard=0), control(Op.EXIT)])
+
+
+def moves(count: int) -> list[Instruction]:
+    """Instructions of two cycles each on an H200."""
+    return [alu(Op.MOV, 4 + k % 8, Imm(k)) for k in range(count)]
+
+
 def index_of_thread() -> list[Instruction]:
     """R0 = threadIdx.x, R2 = the thread's index in the grid."""
     return [

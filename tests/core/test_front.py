@@ -7,12 +7,12 @@ import pytest
 
 import sim
 from sim.counters import LaunchResult, Stall
-from sim.isa import Compare, Op
+from sim.isa import Op
 from sim.launch import Launch
 from sim.profile import load_profile
-from sim.program import Const, Imm, Instruction, Program, Reg
+from sim.program import Const, Imm, Program, Reg
 from tests.core.launches import Recorded, run, small
-from tests.core.programs import alu, control, isetp, program
+from tests.core.programs import alu, control, loop, moves, program
 from workloads import rows
 
 LINES_A_KIB = 8
@@ -23,29 +23,17 @@ ARGUMENTS = (np.zeros(1, np.uint32), np.zeros(1, np.uint32), np.int32(0))
 FIRST = 72  #: instructions before a jump, of 4 cycles each: as long as the card takes to the first clock
 
 
-def filler(count: int) -> list[Instruction]:
-    """Instructions of two cycles each: a line takes 16, less than it takes to come."""
-    return [alu(Op.MOV, 4 + k % 8, Imm(k)) for k in range(count)]
-
-
 def jump(kib: int, lines: int = 24) -> Program:
     """A jump over so much code, and then straight code."""
     over = kib * LINES_A_KIB * PER_LINE - 1
     chain = [alu(Op.MOV, 2, Imm(0)), *[alu(Op.IADD3, 2, Reg(2), Imm(1)) for _ in range(FIRST - 1)]]
     there = control(Op.BRA, y=FIRST + 1 + over)
-    return program("jump", [*chain, there, *filler(over), *filler(lines * PER_LINE), control(Op.EXIT)])
+    return program("jump", [*chain, there, *moves(over), *moves(lines * PER_LINE), control(Op.EXIT)])
 
 
 def waits(result: LaunchResult, kib: int) -> np.ndarray:
     """Cycles that a warp waited for each instruction behind the jump to come."""
     return result.stall[FIRST + kib * LINES_A_KIB * PER_LINE :, Stall.NO_INSTRUCTION]
-
-
-def loop(kib: int, turns: int) -> Program:
-    start, step = alu(Op.MOV, 3, Imm(0)), alu(Op.IADD3, 3, Reg(3), Imm(1))
-    again = isetp(0, Compare.LT, Reg(3), Imm(turns))
-    body = filler(kib * LINES_A_KIB * PER_LINE - 3)
-    return program("loop", [start, *body, step, again, control(Op.BRA, y=1, guard=0), control(Op.EXIT)])
 
 
 @pytest.mark.parametrize(
@@ -77,8 +65,8 @@ def turns(kib: int, n: int, gpu: str = "h200") -> int:
     device = Recorded(small(gpu), threads=1)
     cycles = []
     for count in (2, 2 + n):
-        device.launch(loop(kib, count), 1, 32, ARGUMENTS)
-        device.launch(loop(kib, count), 1, 32, ARGUMENTS)
+        device.launch(loop(moves(kib * LINES_A_KIB * PER_LINE - 3), count), 1, 32, ARGUMENTS)
+        device.launch(loop(moves(kib * LINES_A_KIB * PER_LINE - 3), count), 1, 32, ARGUMENTS)
         cycles.append(device.result.cycles)
     return (cycles[1] - cycles[0]) // n
 

@@ -12,7 +12,7 @@ from sim.counters import Inst, LaunchResult, Sm, Stall
 from sim.isa import Compare, Op, Space, TimingClass
 from sim.program import Const, Imm, Instruction, Program, Reg
 from tests.core.launches import Recorded, executed, run, small, stalls
-from tests.core.programs import OUT, address, alu, control, index_of_thread, isetp, memory, program, s2r
+from tests.core.programs import OUT, address, alu, control, index_of_thread, isetp, loop, memory, moves, program, s2r
 
 H200 = small()
 EXIT = control(Op.EXIT)
@@ -36,17 +36,6 @@ def waited(result: LaunchResult, pc: int) -> dict[str, int]:
     """Warp-cycles at one instruction, by reason, but for its issue, the way of the code to the SM, and the drain."""
     row = {reason.name: int(n) for reason, n in zip(Stall, result.stall[pc], strict=True) if n}
     return {name: n for name, n in row.items() if name not in ("SELECTED", "NO_INSTRUCTION", "DRAIN")}
-
-
-def loop(body: list[Instruction], turns: int) -> Program:
-    """`body`, `turns` times; R3 counts."""
-    start, step = alu(Op.MOV, 3, Imm(0)), alu(Op.IADD3, 3, Reg(3), Imm(1))
-    again = isetp(0, Compare.LT, Reg(3), Imm(turns))
-    return program("loop", [start, *body, step, again, control(Op.BRA, y=1, guard=0), EXIT])
-
-
-def moves(count: int) -> list[Instruction]:
-    return [alu(Op.MOV, 4 + k % 8, Imm(k)) for k in range(count)]
 
 
 # --- when results are there
