@@ -384,6 +384,18 @@ def prefetch(typingctx, array, index):
     return types.void(array, types.int64), codegen
 
 
+@intrinsic
+def eight_equal(typingctx, array, index, value):
+    def codegen(context, builder, sig, args):
+        eight = ir.VectorType(ir.IntType(64), 8)
+        at = builder.bitcast(builder.gep(_data(context, builder, array, args[0]), [args[1]]), eight.as_pointer())
+        one = builder.insert_element(ir.Constant(eight, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
+        hits = builder.icmp_signed("==", builder.load(at, align=8), _shuffle(builder, one, one, [0] * 8))
+        return builder.zext(builder.bitcast(hits, ir.IntType(8)), ir.IntType(64))
+
+    return types.int64(array, types.int64, types.int64), codegen
+
+
 def _bytes_at(context, builder, memory_type, memory, offset, llvm):
     """A pointer to a value of type `llvm` at a byte offset."""
     return builder.bitcast(builder.gep(_data(context, builder, memory_type, memory), [offset]), llvm.as_pointer())

@@ -156,6 +156,11 @@ def prefetch(array, index):
     pass
 
 
+def eight_equal(array, index, value):
+    here = array.reshape(-1)[index : index + 8] == value
+    return np.int64((here << _BITS[:8]).sum())
+
+
 def load_run(memory, offset, count):
     words = memory[offset : offset + 4 * count * LANES].view(np.uint32).reshape(LANES, count)
     return tuple(words[:, k].copy() for k in range(count))

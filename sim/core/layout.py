@@ -194,6 +194,7 @@ NODE_COLUMNS = 2
 # --- tags of L1: l1_tag[tags, TAG_COLUMNS]; a set of four is a cache line of the host
 TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << TAG_BITS | its sectors' state
 TAG_COLUMNS = 2
+TAGS_TOGETHER = 4  # tags that are compared with a line at once
 # --- lines of the instruction caches, which hold a line's number + 1 and, apart, this; sets lie together
 CODE_TIME, CODE_USED = range(2)  # cycle at which it comes; cycle of its latest use
 CODE_COLUMNS = 2
@@ -541,7 +542,7 @@ SM_RECORD, SM_STEP = _record(
         ("free_nodes", np.int64, (MAX_NODES,)),  # from SV_NODES on: numbers of nodes that are not in use
         ("nodes", np.int64, (MAX_NODES, NODE_COLUMNS)),  # waiter nodes: entry, next
         ("rq", np.int64, (RING, R_COLUMNS)),
-        ("l1_tag", np.int64, (MAX_L1_LINES, TAG_COLUMNS)),
+        ("l1_tag", np.int64, (MAX_L1_LINES + TAGS_TOGETHER - 1, TAG_COLUMNS)),
         ("l1_fill", np.int64, (MAX_L1_LINES, FILL_COLUMNS)),
         ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of a tag's line of data
         ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`

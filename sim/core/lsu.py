@@ -10,8 +10,6 @@ a sector under way waits for the same packet.
 
 from __future__ import annotations
 
-import numpy as np
-
 from sim._jit import inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.address_map import quotient
@@ -81,13 +79,14 @@ from sim.core.layout import (
     TAG_LINE,
     TAG_STATE,
     TAG_USED,
+    TAGS_TOGETHER,
     TICK,
     W_PC,
     W_PENDING,
     W_SINCE,
 )
 from sim.core.record import note
-from sim.core.rows import prefetch
+from sim.core.rows import eight_equal, prefetch
 from sim.core.xbar import half_flits
 from sim.counters import Inst, Sm, Stall, Track
 
@@ -96,6 +95,7 @@ LOAD_TRACK, COPY_TRACK = int(Track.LOAD), int(Track.COPY)
 HIT_SECTORS = int(Inst.HIT_SECTORS)
 SET_STRIDE, SET_SKEW = 311, 17  #: sets from a line to the next, and more where the sets have all had one; primes
 NODES_AHEAD = 8  #: nodes that are asked for ahead
+TAG_LINES = 0x55 << TAG_LINE  #: of the numbers of four tags, their lines
 L1_DATA, L1_TAG = int(Sm.L1_DATA), int(Sm.L1_TAG)
 
 
@@ -136,10 +136,11 @@ def l1_set(line, sets, inverse):
 
 @inner(inline="always")
 def l1_find(a, first, ways, line):
-    """The tag that holds `line`, of the set that begins at `first`, or -1."""
-    for k in range(first, first + ways):
-        if a.l1_tag[np.uint64(k), TAG_LINE] == line:  # unsigned: not counted from the end
-            return k
+    """The tag that holds `line`, of the set that begins at `first`, or -1. Tags behind the set's hold other lines."""
+    for k in range(first, first + ways, TAGS_TOGETHER):
+        here = eight_equal(a.l1_tag, k * TAG_COLUMNS, line) & TAG_LINES
+        if here:
+            return k + lowest_lane(here) // TAG_COLUMNS
     return -1
 
 

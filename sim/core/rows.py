@@ -28,6 +28,8 @@ shift amounts must be below the width; `//` is for unsigned integers.
 * `move(target, to, source, at, size)`, `clear(target, to, size)`: 4, 8 or 16 bytes of a byte array
 * `any_bits(x)`: the lanes of a uint32 row or-ed, as int64; `least(x)`: the least of an int64 row; `set_bits(x)`: set
   bits of an int64
+* `eight_equal(array, index, value)`: the mask of those of eight int64 elements that are `value`; `index`, of the first,
+  counts in memory order
 * `previous(x)`: lane i takes lane i - 1, lane 0 lane 31
 * `prefetch(array, index)`: a hint that the 64 bytes around an element will be read; `index` counts in memory order
 * `spread(x, group, thread, first)`: lane 4 g + t takes lane g * group + t * thread + first; literals only
@@ -48,6 +50,7 @@ if COMPILED:
         ceil,
         clear,
         count_ones,
+        eight_equal,
         element,
         f32,
         f64,
@@ -102,6 +105,7 @@ else:
         ceil,
         clear,
         count_ones,
+        eight_equal,
         element,
         f32,
         f64,
@@ -159,6 +163,7 @@ __all__ = [
     "ceil",
     "clear",
     "count_ones",
+    "eight_equal",
     "element",
     "f32",
     "f64",
