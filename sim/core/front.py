@@ -34,6 +34,8 @@ from sim.core.layout import (
     C_HAS_CONTROL,
     C_INSTRUCTIONS,
     C_REGISTER_ROWS,
+    CODE_COLUMNS,
+    CODE_LINE,
     CODE_TIME,
     CODE_USED,
     E_LEFT,
@@ -41,6 +43,7 @@ from sim.core.layout import (
     KIND_PIPE,
     MAX_ARRIVALS,
     MAX_BOX_LINES,
+    MAX_CODE_LINES,
     MAX_GROUPS,
     MAX_JOBS,
     MAX_PROGRAM_LINES,
@@ -86,6 +89,7 @@ from sim.core.layout import (
     W_STALL,
     W_WGMMA,
 )
+from sim.core.rows import prefetch
 from sim.core.wake import cluster_waited
 from sim.core.xbar import half_flits
 from sim.counters import Stall
@@ -153,24 +157,31 @@ def ring_room(a):
 def found(held, first, ways, line):
     """The place of an instruction line in the set of a cache that begins at `first`; -1 if it is not there."""
     for k in range(first, first + ways):
-        if held[k] == line + 1:
+        if held[k, CODE_LINE] == line + 1:
             return k
     return -1
 
 
 @inner
-def put(held, times, first, ways, line, when, t):
+def put(held, first, ways, line, when, t):
     """An instruction line takes the place of the one in its set that was used least recently."""
     place = first
     for k in range(first, first + ways):
-        if held[k] == 0:
+        if held[k, CODE_LINE] == 0:
             place = k
             break
-        if times[k, CODE_USED] < times[place, CODE_USED]:
+        if held[k, CODE_USED] < held[place, CODE_USED]:
             place = k
-    held[place] = line + 1
-    times[place, CODE_TIME] = when
-    times[place, CODE_USED] = t
+    held[place, CODE_LINE] = line + 1
+    held[place, CODE_TIME] = when
+    held[place, CODE_USED] = t
+
+
+@inner(inline="always")
+def approach(a, s, sub, line):
+    """Ask the host's caches for what `fetch` looks at first: the set of an instruction line in the sub-core's L0."""
+    first = line % s.cfg[C_CODE_L0_SETS] * s.cfg[C_CODE_L0_WAYS]
+    prefetch(a.code_l0, (sub * MAX_CODE_LINES + first) * CODE_COLUMNS)
 
 
 @inner(inline="always")
@@ -195,9 +206,7 @@ def bring(a, s, line, t):
         launched = max(launched, cfg[C_CODE_LAUNCHED_FIRST])
         if line < cfg[C_CODE_LAUNCHED] and launched <= t + cfg[C_CODE_LAUNCHED_AHEAD]:
             when = max(launched, t)
-    put(
-        a.code_l1, a.code_l1_times, line % cfg[C_CODE_L1_SETS] * cfg[C_CODE_L1_WAYS], cfg[C_CODE_L1_WAYS], line, when, t
-    )
+    put(a.code_l1, line % cfg[C_CODE_L1_SETS] * cfg[C_CODE_L1_WAYS], cfg[C_CODE_L1_WAYS], line, when, t)
     return when
 
 
@@ -208,8 +217,8 @@ def in_l1(a, s, line, t):
     k = found(a.code_l1, line % s.cfg[C_CODE_L1_SETS] * ways, ways, line)
     if k < 0:
         return bring(a, s, line, t)
-    a.code_l1_times[k, CODE_USED] = t
-    return max(a.code_l1_times[k, CODE_TIME], t)
+    a.code_l1[k, CODE_USED] = t
+    return max(a.code_l1[k, CODE_TIME], t)
 
 
 @inner
@@ -226,7 +235,7 @@ def fetch_ahead(a, s, sub, line, t):
         if found(a.code_l0[sub], first, ways, k) < 0:
             there = (in_l1(a, s, k, t) + cfg[C_CODE_L0_MISS]) * TICK
             stream[STREAM_TICK] = max(there, stream[STREAM_TICK] + cfg[C_CODE_L0_LINE])
-            put(a.code_l0[sub], a.code_l0_times[sub], first, ways, k, stream[STREAM_TICK] // TICK, t)
+            put(a.code_l0[sub], first, ways, k, stream[STREAM_TICK] // TICK, t)
 
 
 @inner
@@ -239,13 +248,14 @@ def fetch(a, s, sub, line, t):
     ways = s.cfg[C_CODE_L0_WAYS]
     first = line % s.cfg[C_CODE_L0_SETS] * ways
     stream = a.code_stream[sub]
+    approach(a, s, sub, line + 1)
     k = found(a.code_l0[sub], first, ways, line)
     if k >= 0:
-        a.code_l0_times[sub, k, CODE_USED] = t
-        when = a.code_l0_times[sub, k, CODE_TIME]
+        a.code_l0[sub, k, CODE_USED] = t
+        when = a.code_l0[sub, k, CODE_TIME]
     else:
         when = in_l1(a, s, line, t) + s.cfg[C_CODE_L0_MISS]
-        put(a.code_l0[sub], a.code_l0_times[sub], first, ways, line, when, t)
+        put(a.code_l0[sub], first, ways, line, when, t)
         stream[STREAM_LINE] = line + 1
         stream[STREAM_TICK] = when * TICK
     if line < stream[STREAM_LINE] <= line + s.cfg[C_CODE_PREFETCH]:

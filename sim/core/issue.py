@@ -18,7 +18,7 @@ from sim.core.control import (
     take_runnable,
 )
 from sim.core.execute import execute
-from sim.core.front import counted_by
+from sim.core.front import approach, counted_by
 from sim.core.layout import (
     B_ID,
     B_RANK,
@@ -653,6 +653,7 @@ def issue(a, s, m, sub, slot, w, t, t1):
         ws[w, W_STALL] = t + (code[pc, COL_STALL] if cfg[C_HAS_CONTROL] else cfg[C_BRANCH_STALL])
         ws[w, W_REDIRECT] = ws[w, W_STALL] + cfg[C_BRANCH]
         ws[w, W_LINE] = -1 if ws[w, W_PC] != pc else ws[w, W_LINE]
+        approach(a, s, sub, ws[w, W_PC] >> cfg[C_CODE_SHIFT])
     if only_stalls(a, s, sub, slot, w, pc):
         a.wake[sub, slot] = max(t + 1, ws[w, W_STALL])
     if a.er[ER_CODE] != 0:

@@ -195,9 +195,9 @@ NODE_COLUMNS = 2
 TAG_LINE, TAG_USED = range(2)  # line of memory, -1 none; SV_LRU at its latest use << TAG_BITS | its sectors' state
 TAG_COLUMNS = 2
 TAGS_TOGETHER = 4  # tags that are compared with a line at once
-# --- lines of the instruction caches, which hold a line's number + 1 and, apart, this; sets lie together
-CODE_TIME, CODE_USED = range(2)  # cycle at which it comes; cycle of its latest use
-CODE_COLUMNS = 2
+# --- lines of the instruction caches, code_l0[subcores, lines, CODE_COLUMNS] and code_l1; sets lie together
+CODE_LINE, CODE_TIME, CODE_USED = range(3)  # its number + 1, 0 none; cycle at which it comes; cycle of its latest use
+CODE_COLUMNS = 3
 STREAM_LINE, STREAM_TICK = range(2)  # line that comes next into an L0; tick at which the last one came
 MAX_PROGRAM_LINES = 8192  # lines of a program that are told apart: 1 MiB
 MAX_MAPS = 8  # tensor maps that the TMA unit holds
@@ -546,10 +546,8 @@ SM_RECORD, SM_STEP = _record(
         ("l1_fill", np.int64, (MAX_L1_LINES, FILL_COLUMNS)),
         ("l1_data", np.int64, (MAX_L1_LINES,)),  # number of a tag's line of data
         ("ports", np.int64, (2, 2, PORT_WORDS)),  # [READ or WRITE, lower or upper banks]: calendars of `array_ports`
-        ("code_l0", np.int32, (MAX_SUBCORES, MAX_CODE_LINES)),  # lines + 1
-        ("code_l1", np.int32, (MAX_CODE_LINES,)),
-        ("code_l0_times", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, CODE_COLUMNS)),
-        ("code_l1_times", np.int64, (MAX_CODE_LINES, CODE_COLUMNS)),
+        ("code_l0", np.int64, (MAX_SUBCORES, MAX_CODE_LINES, CODE_COLUMNS)),
+        ("code_l1", np.int64, (MAX_CODE_LINES, CODE_COLUMNS)),
         ("code_seen", np.uint8, (MAX_PROGRAM_LINES,)),  # 1: the SM has had the line
         ("code_stream", np.int64, (MAX_SUBCORES, 2)),
         ("constant", np.int64, (MAX_SUBCORES, MAX_CONSTANT_LINES)),  # when a line is there (0: absent)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
-from sim.core.front import ring_room, waits
+from sim.core.front import approach, ring_room, waits
 from sim.core.issue import NOT_SELECTED, charge, issue, look_ahead
 from sim.core.layout import (
     B_COLUMNS,
@@ -30,8 +30,6 @@ from sim.core.layout import (
     B_Y,
     B_Z,
     BR_COLUMNS,
-    C_CODE_L0_SETS,
-    C_CODE_L0_WAYS,
     C_CODE_SHIFT,
     C_GRID_X,
     C_GRID_Y,
@@ -52,10 +50,10 @@ from sim.core.layout import (
     C_WGMMA_QUEUE,
     CACHE_LINE,
     DRAINING,
+    E_COLUMNS,
     ER_CODE,
     FOREIGN_SLOTS,
     ISSUE_ORDERS,
-    MAX_CODE_LINES,
     MAX_GROUPS,
     MAX_NODES,
     MAX_STRONG,
@@ -63,7 +61,9 @@ from sim.core.layout import (
     MAX_WARPS,
     NEVER,
     NOT_READY,
+    R_COLUMNS,
     RECORD_TIMES,
+    RING,
     SB_COLUMNS,
     SC_COLUMNS,
     SC_LAST,
@@ -83,6 +83,7 @@ from sim.core.layout import (
     SV_FREE_ENTRY,
     SV_NEXT,
     SV_NODES,
+    SV_PACKETS,
     SV_RECORD,
     SV_STRONG,
     TICK,
@@ -248,6 +249,11 @@ def bring_tables_near(a, subcores):
     """Ask the host's caches for what an SM's step begins with: other SMs have run since its last one."""
     for k in range(0, SV_COLUMNS, CACHE_LINE // 8):
         prefetch(a.sv, k)
+    for k in range(0, len(a.sm), CACHE_LINE // 8):
+        prefetch(a.sm, k)
+    for k in range(0, len(a.ctx), CACHE_LINE // 8):
+        prefetch(a.ctx, k)
+    prefetch(a.er, 0)
     for k in range(0, subcores * SLOTS, CACHE_LINE // 8):
         prefetch(a.wake, k)
         prefetch(a.need, k)
@@ -262,10 +268,13 @@ def bring_tables_near(a, subcores):
 def bring_near(a, s, m, t1):
     """Ask the host's caches, all at once, for what the warps that may issue before `t1` will touch."""
     subcores = s.cfg[C_SUBCORES]
+    prefetch(a.en, max(a.sv[SV_FREE_ENTRY], 0) * E_COLUMNS)
+    prefetch(a.rq, a.sv[SV_PACKETS] % RING * R_COLUMNS)
     for sub in range(subcores):
         for slot in range(SLOTS):
             if a.wake[sub, slot] < t1:
                 prefetch(a.ws, (slot * subcores + sub) * W_COLUMNS)
+                prefetch(a.preds, (slot * subcores + sub) * PREDICATES)
                 for k in range(0, 6 * SB_COLUMNS, CACHE_LINE // 8):
                     prefetch(a.sb, (slot * subcores + sub) * 6 * SB_COLUMNS + k)
     for sub in range(subcores):
@@ -276,8 +285,7 @@ def bring_near(a, s, m, t1):
                 pc = a.ws[w, W_PC]
                 look_ahead(a, s, m, w, base, pc)
                 look_ahead(a, s, m, w, base, pc + 1)
-                following = ((pc >> s.cfg[C_CODE_SHIFT]) + 1) % s.cfg[C_CODE_L0_SETS] * s.cfg[C_CODE_L0_WAYS]
-                prefetch(a.code_l0, sub * MAX_CODE_LINES + following)
+                approach(a, s, sub, (pc >> s.cfg[C_CODE_SHIFT]) + 1)
 
 
 @inner(forceinline=True)
