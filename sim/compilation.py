@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sim._jit import COMPILED
-from sim.core import layout
+from sim.core import chip, layout
 from sim.core.execute import contexts
 from sim.core.link import memory_address
 from sim.core.sm import run_sms
@@ -72,6 +72,7 @@ def compile_exchange() -> None:
     engine.arrays[0].rq[0, [layout.R_FIRST, layout.R_WAITERS, layout.R_L1]] = -1
     engine.keeps_strong = True  # what a kernel with atomics needs, too
     engine.exchange(0, 1)
+    chip.tensor_use(engine.arrays, 1)
     engine.next_event(1)
 
 

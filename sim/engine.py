@@ -21,7 +21,7 @@ from sim.core.context import Ctx
 from sim.core.execute import contexts
 from sim.core.layout import GLOBAL_BASE, Dispatch, Requests, Shared, ticks
 from sim.core.link import asynchronous_address, memory_address, needs_asynchronous, needs_memory
-from sim.counters import Inst, Sm, Stall
+from sim.counters import Inst, Stall
 from sim.isa import (
     FLAG_STRONG,
     INSTRUCTION_BYTES,
@@ -505,8 +505,8 @@ class Engine:
         drop, own = gpu.tensor_clock_drop, gpu.tensor_clock_own or 0.0
         if not drop or not self.uses_tensor_cores:
             return
-        busy = int(self.arrays.sm[:, Sm.PIPE + Pipe.TENSOR].sum())
-        sms = np.array([len(self.arrays), max(1, int(self.arrays.bs[:, :, layout.B_LIVE].any(axis=1).sum()))])
+        busy, working = chip.tensor_use(self.arrays, self.dispatch.free.shape[1])
+        sms = np.array([len(self.arrays), max(1, working)])
         possible = (t1 - t0) * self.profile.core.subcores * layout.TICK * sms
         self.tensor_load += (
             np.minimum((busy - self.tensor_ticks) / possible, 1.0) - self.tensor_load

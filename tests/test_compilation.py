@@ -77,10 +77,10 @@ def test_a_compilation_that_fails_is_tried_again(compiled: list[str], monkeypatc
 
 
 def test_everything_but_the_stepping_of_sms_is_compiled_by_one_call() -> None:
-    from sim.core import chip, dram, memory, xbar
+    from sim.core import chip, memory
 
     compilation.ensure_compiled()  # so that the next line only loads
     compilation.compile_exchange()
     functions = [chip.collect, chip.deliver, chip.commit, chip.note_ended, chip.assign, chip.next_event]
-    functions += [xbar.order_packets, memory.look_up, dram.serve, memory.answer]
+    functions += [chip.tensor_use, memory.weave]
     assert not [f.py_func.__name__ for f in functions if not f.signatures]

@@ -75,10 +75,12 @@ from sim.core.mbarrier import arrive_after_copies
 from sim.core.sm import start_block
 from sim.core.tma import packet_answered
 from sim.core.xbar import half_flits
-from sim.isa import Col, Op
+from sim.counters import Sm
+from sim.isa import Col, Op, Pipe
 
 COL_OP, COL_X, COL_WIDTH = int(Col.OP), int(Col.X), int(Col.WIDTH)
 OP_LD, OP_ATOM = int(Op.LD), int(Op.ATOM)
+TENSOR = int(Sm.PIPE) + int(Pipe.TENSOR)
 
 
 @inner
@@ -283,6 +285,19 @@ def assign(st, s, d, t1):
         d.state[D_NEXT] += 1
         if d.state[D_NEXT] == d.state[D_BLOCKS]:
             return
+
+
+@bare
+def tensor_use(st, slots):
+    """Ticks for which the tensor cores were busy so far, all sub-cores, and how many SMs have blocks."""
+    busy = working = 0
+    for m in range(len(st)):
+        busy += st[m].sm[TENSOR]
+        for b in range(slots):
+            if st[m].bs[b, B_LIVE] > 0:
+                working += 1
+                break
+    return busy, working
 
 
 @bare

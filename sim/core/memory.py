@@ -60,6 +60,7 @@ from sim.limits import MAX_CLUSTER, MAX_SLOTS
 XBAR_READ, XBAR_WRITE, L2_CYCLES_BUSY = int(Mem.XBAR_READ), int(Mem.XBAR_WRITE), int(Mem.L2_CYCLES_BUSY)
 
 
+@kernel
 def weave(mem: Any, cfg: Any, q: Any, end: int) -> None:
     """Answer the packets that SMs left in a time step, which ends at cycle `end`.
 
