@@ -463,6 +463,8 @@ class Device:
         values: list[Any] = []
         extents: dict[int, tuple[int, ...]] = {}
         placed: dict[int, DeviceArray] = {}
+        given = [value.array if isinstance(value, TensorMap) else value for value in launch.args]
+        self.heap.prepare(value.nbytes for value in given if isinstance(value, np.ndarray | OutputArray))
         for k, (param, value) in enumerate(zip(program.params, launch.args, strict=True)):
             if param.kind == "tensor_map":
                 if not isinstance(value, TensorMap):

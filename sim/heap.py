@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,19 @@ class Heap:
         """Hold again what `copy` gave."""
         self.bytes[: len(held)] = held
 
+    def prepare(self, sizes: Iterable[int]) -> None:
+        """Have room for arrays of so many bytes each, so that those that come first are not copied for the others."""
+        end = self._used + sum(-(-nbytes // ALIGNMENT) * ALIGNMENT + ALIGNMENT for nbytes in sizes)
+        if end <= self.capacity_bytes:  # else the array that does not fit says so
+            self._grow(end)
+
+    def _grow(self, end: int) -> None:
+        """Let the backing store reach as far as `end`."""
+        if end > len(self.bytes):
+            grown = np.zeros(max(end, 2 * len(self.bytes)), np.uint8)
+            grown[: self._used] = self.bytes[: self._used]
+            self.bytes = grown
+
     def _reserve(self, nbytes: int) -> int:
         """Take the next `nbytes`; grows the backing store."""
         offset = self._used
@@ -96,11 +109,9 @@ class Heap:
                 f"out of memory on {self.owner}: {end} bytes are needed, it has "
                 f"{self.capacity_bytes} (cudaErrorMemoryAllocation)"
             )
-        self._used = -(-end // ALIGNMENT) * ALIGNMENT + ALIGNMENT
-        if self._used > len(self.bytes):
-            grown = np.zeros(max(self._used, 2 * len(self.bytes)), np.uint8)
-            grown[:offset] = self.bytes[:offset]
-            self.bytes = grown
+        used = -(-end // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        self._grow(used)
+        self._used = used
         return offset
 
 
