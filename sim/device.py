@@ -407,9 +407,9 @@ class Device:
             following = self._step(engine, now, now + step)
             if engine.error is not None:
                 raise error_of(engine, lambda address: place_of(arrays, address))
-            if engine.ended:
-                break
-            if following >= layout.NEVER:
+            if following >= layout.NEVER:  # nothing is left to do, nor to send
+                if engine.ended:
+                    break
                 raise deadlock_error(engine)
             if following - begin > cycle_limit:
                 raise no_end_error(engine, cycle_limit)
