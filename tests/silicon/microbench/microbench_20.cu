@@ -15,7 +15,7 @@ __global__ void place(int* sm, int cycles) {
 int main() {
   int* d; CK(cudaMalloc(&d, 4 * 4096));
   CK(cudaFuncSetAttribute(place, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 << 10));
-  for (int kib : {0, 100, 200}) for (int threads : {32, 256, 1024}) for (int blocks : {132, 1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 66, 72, 80, 88, 96, 104, 112, 120, 124, 126, 128, 130, 131, 133, 140, 160}) {
+  for (int kib : {0, 100, 200}) for (int threads : {32, 256, 1024}) for (int blocks : {132, 1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 66, 72, 80, 88, 96, 104, 112, 120, 124, 126, 128, 130, 131, 133, 140, 160, 176, 192, 208, 224, 240, 256, 260, 289, 300, 400, 500, 512, 576, 768, 1000, 1024}) {
     if (kib != 200 && threads != 256) continue;
     std::vector<int> a(blocks), b(blocks);
     for (int r = 0; r < 3; r++) { place<<<blocks, threads, kib << 10>>>(d, 40000); CK(cudaDeviceSynchronize()); CK(cudaMemcpy(r < 2 ? a.data() : b.data(), d, 4 * blocks, cudaMemcpyDeviceToHost)); }
