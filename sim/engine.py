@@ -59,7 +59,8 @@ def step_cycles(profile: Profile, clusters: bool = False) -> int:
 
     Blocks of clusters reach each other sooner. Long steps also keep an SM's state in the host's caches.
     """
-    soonest = [profile.l2.hit_latency_cycles, profile.launch.block_start_cycles + profile.launch.block_end_cycles]
+    nearest = profile.l2.hit_latency_cycles - profile.l2.coalesce_cycles + min(profile.l2.sm_distance_cycles or (0,))
+    soonest = [nearest, profile.launch.block_start_cycles + profile.launch.block_end_cycles]
     if clusters and profile.cluster is not None:
         soonest += [profile.cluster.latency_cycles, profile.cluster.barrier_cycles]
     return max(1, min(soonest))
@@ -153,36 +154,40 @@ def constant_lines(program: Program, line_bytes: int) -> npt.NDArray[np.int64]:
 
 
 def spread_over_gpcs(profile: Profile) -> npt.NDArray[np.int64]:
-    """SMs by turns of the GPCs: a TPC of each, one SM of all these and then the other, before the next TPCs.
+    """SMs by turns of the GPCs: a TPC of each, then the next TPCs; one SM of all TPCs and then the other.
 
-    The TPCs of the SMs that are filled ahead have turns of their own.
+    Before them come the SMs that are filled ahead, whose TPCs count as a GPC of their own.
     """
     sms, size = np.arange(profile.gpu.sm_count), profile.gpu.sms_per_tpc
-    tpc, gpc = sms // size, gpc_of_each_sm(profile)
-    groups = np.where(sms < profile.launch.ahead_sms, tpc - len(sms), gpc)
+    ahead, tpc = sms < profile.launch.ahead_sms, sms // size
+    groups = np.where(ahead, -1, gpc_of_each_sm(profile))
     first = np.array([tpc[groups == group].min() for group in groups])
-    return np.lexsort((sms, sms % size, tpc - first))
+    return np.lexsort((sms, tpc - first, sms % size, ~ahead))
 
 
 def fill_turns(profile: Profile, blocks: int, slots: int) -> npt.NDArray[np.int64]:
     """[sm, slot]: the place of each slot in the order in which a launch first fills them.
 
     SM after SM, slot after slot. Of the blocks that go to all SMs alike, the first `launch.ahead_sms` SMs take theirs
-    in turns of their own: one whenever the others have got `launch.ahead_blocks`. A grid of fewer blocks than SMs is
-    spread over the GPCs, of which each gets blocks that follow one another (microbench_20).
+    in turns of their own: one whenever `launch.ahead_turns` GPCs have had theirs, the one at the start among them. What
+    is left, too few for all SMs, is spread over the GPCs, of which each gets blocks that follow one another
+    (microbench_20).
     """
-    sms, ahead, between = profile.gpu.sm_count, profile.launch.ahead_sms, profile.launch.ahead_blocks
+    sms, ahead, between = profile.gpu.sm_count, profile.launch.ahead_sms, profile.launch.ahead_turns
     turns = np.arange(sms * slots, dtype=np.int64).reshape(slots, sms).T
-    if blocks < sms:
+    alike, left = divmod(blocks, sms)
+    if alike < slots and left:
         order = spread_over_gpcs(profile)
-        turns[:, 0] = np.concatenate([np.sort(order[:blocks]), order[blocks:]]).argsort()
-    alike = min(blocks // sms, slots)
+        turns[:, alike] = alike * sms + np.concatenate([np.sort(order[:left]), order[left:]]).argsort()
+    alike = min(alike, slots)
     if alike > 1 and ahead < sms:
-        others = np.arange((sms - ahead) * alike).reshape(alike, sms - ahead).T
-        taken = (others // between + 1).clip(max=alike)  # turns that the SMs ahead had before
-        early = np.arange(alike) * (between + ahead) + np.arange(ahead)[:, None]
-        order = np.vstack([early, others + taken * ahead]).reshape(-1).argsort()
-        turns[:, :alike] = order.argsort().reshape(sms, alike)
+        gpc = gpc_of_each_sm(profile)[ahead:]
+        gpcs = np.arange(alike)[:, None] * profile.gpu.gpc_count + gpc  # that had their turn before, of each place
+        taken = ((gpcs + 1) // between + 1).clip(max=alike)  # turns that the SMs ahead had before
+        others = np.arange(len(gpc) * alike).reshape(alike, -1) + taken * ahead
+        early = np.setdiff1d(np.arange(sms * alike), others)
+        turns[ahead:, :alike] = others.T
+        turns[:ahead, :alike] = early.reshape(alike, ahead).T
     return turns
 
 
@@ -296,6 +301,8 @@ def configuration(
         layout.C_LOAD_RESERVE: 40,
         layout.C_CLUSTER: math.prod(launch.cluster),
         layout.C_REQUEST_QUEUE: round(2 * p.lsu.request_queue_bytes / p.l2.sector_bytes),
+        layout.C_MERGE_LINES: p.lsu.merge_lines,
+        layout.C_MERGE_CYCLES: p.lsu.merge_cycles,
         layout.C_HALF_FLIT: ticks(p.l2.sector_bytes / 2 / p.l2.sm_write_bytes_per_cycle),
         layout.C_PREDICATE_OPERAND: p.core.predicate_operand_latency_cycles,
         layout.C_CROSS_PIPE: p.core.cross_pipe_extra_cycles,

@@ -299,6 +299,7 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
         atomic_same_address=cycles(l2.atomic_same_address_cycles * clock),
         atomic_lines=l2.atomic_unit_bytes // l2.line_bytes,
         coalesce_window=cycles(l2.coalesce_cycles),
+        after_join=cycles(l2.hit_latency_cycles - 2 * request - l2.coalesce_cycles),
         coalesce_requests=l2.coalesce_requests,
         channels=channels,
         banks=dram.banks,
@@ -408,6 +409,7 @@ def memory_state(profile: Profile) -> MemoryState:
     mem.sms[:, columns.M_GPC] = gpcs
     partitions = np.resize(profile.l2.gpc_partitions or np.arange(cfg.partitions), gpu.gpc_count)
     mem.sms[:, columns.M_PARTITION] = partitions[gpcs] if cfg.partitions > 1 else 0
+    mem.sms[:, columns.M_DISTANCE] = np.resize(profile.l2.sm_distance_cycles or 0, gpu.sm_count) * TICK // 2
     mem.banks[:, :, columns.K_ROW] = -1
     mem.channels[:, columns.D_REFRESH] = cfg.refresh_interval * (1 + np.arange(channels)) // channels  # in turn
     return mem

@@ -43,6 +43,7 @@ PipeName = Annotated[
 ]
 
 
+Differences = Annotated[tuple[int, ...], MinLen(1), Unit("cycles")]
 Indices = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1), Unit("index")]
 
 
@@ -105,7 +106,7 @@ class Core:
     predicate_operand_latency_cycles: Cycles  #: a predicate used as an operand; as a guard it takes [timing.setp]
     barrier_base_cycles: MeanCycles  #: __syncthreads of one warp
     barrier_per_warp_cycles: MeanCyclesOrZero  #: more for each further warp of the block
-    exit_cycles: CyclesOrZero  #: EXIT issues, then the warp's slot is free
+    exit_cycles: CyclesOrZero  #: EXIT issues, then the warp's slot is free, or its other lanes go on
     unified_l1_kib: Kibibytes  #: L1 and shared memory together
 
 
@@ -159,6 +160,8 @@ class Lsu:
     tags_per_cycle: PerCycle  #: 128-byte lines looked up
     packets_per_cycle: PerCycle  #: lines of misses, stores and atomics that leave for L2
     request_queue_bytes: Bytes  #: that wait for the SM's port to L2 before no further access issues
+    merge_lines: CountOrZero  #: packets in the queue to L2, the last ones, that a store to the same line goes with
+    merge_cycles: CyclesOrZero  #: that a packet stays there at least
     shared_load_latency_cycles: Cycles  #: 32-bit load, no conflict
     shared_atomic_latency_cycles: Cycles  #: one lane an address
     global_hit_latency_cycles: Cycles  #: 32-bit load that hits in L1
@@ -259,6 +262,7 @@ class L2:
     dirty_lines: Number  #: of a set that may be dirty, on average
     partial_lines: Number  #: of them those with sectors of which only some bytes were written
     cpc_write_bytes_per_cycle: BytesPerCycle | None = None  #: the SMs of one CPC to L2; else all that they can send
+    sm_distance_cycles: Differences | None = None  #: of each SM in order of blocks: a load takes longer than on average
     gpc_partitions: Indices | None = None  #: of each GPC in order of blocks; else in turn
 
 
@@ -303,7 +307,7 @@ class LaunchCosts:
     blocks_per_cycle: PerCycle  #: whole device, blocks that take the place of finished ones
     fill_blocks_per_cycle: PerCycle  #: whole device, blocks that find an empty SM
     ahead_sms: CountOrZero  #: SMs that a launch fills earlier than the others
-    ahead_blocks: Count  #: that the others get between two blocks of such an SM
+    ahead_turns: Count  #: of GPCs from one turn of these SMs to their next
     block_start_cycles: CyclesOrZero  #: block assigned, then its first warp may issue
     block_end_cycles: CyclesOrZero  #: last warp exited, then its resources are free
     launch_cycles: CyclesOrZero  #: kernel starts to count, then the first block is assigned

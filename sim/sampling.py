@@ -62,6 +62,8 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
     way = l2.line_bytes * l2.associativity * slices
     traffic = profile.launch_traffic
     known: dict[str, float | tuple[int, ...]] = {}
+    if l2.sm_distance_cycles is not None:
+        known["l2.sm_distance_cycles"] = l2.sm_distance_cycles[sampled_sms(profile)]
     if traffic is not None:
         known["launch_traffic.dirty_bytes"] = round(traffic.dirty_bytes * share)
     if gpu.tpc_cpcs is not None and l2.cpc_write_bytes_per_cycle is not None:  # one CPC with the share of all

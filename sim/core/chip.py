@@ -50,9 +50,11 @@ from sim.core.layout import (
     R_TIME,
     RING,
     SV_ARRIVALS,
+    SV_BACKLOG,
     SV_EVENTS,
     SV_NEXT,
     SV_PACKETS,
+    SV_PORT,
     SV_SENT,
     SV_STRONG,
     SV_STRONG_DONE,
@@ -160,6 +162,7 @@ def deliver(st, s, q):
                     tma += 1
             a.sv[SV_TMA_SENT] = tma
             settle(a, s, m, own - a.sv[SV_SENT])
+            a.sv[SV_PORT] = q.free[m] * TICK + a.sv[SV_BACKLOG] * s.cfg[C_HALF_FLIT]
             if a.sv[SV_ARRIVALS] > 0:
                 arrive_after_copies(a, s)
     return latest

@@ -38,7 +38,6 @@ from sim.core.layout import (
     CODE_LINE,
     CODE_TIME,
     CODE_USED,
-    E_LEFT,
     KIND_BITS,
     KIND_PIPE,
     MAX_ARRIVALS,
@@ -49,16 +48,6 @@ from sim.core.layout import (
     MAX_PROGRAM_LINES,
     MAX_STRONG,
     NEVER,
-    OPS_SHIFT,
-    R_BYTES,
-    R_FIRST,
-    R_KIND,
-    R_L1,
-    R_LINE,
-    R_SECTORS,
-    R_TIME,
-    R_WAITERS,
-    RING,
     SB_PENDING,
     SB_REASON,
     SB_TIME,
@@ -68,12 +57,8 @@ from sim.core.layout import (
     STREAM_LINE,
     STREAM_TICK,
     SV_ARRIVALS,
-    SV_BACKLOG,
     SV_FREE_ENTRY,
     SV_JOBS,
-    SV_LAST_PACKET,
-    SV_PACKETS,
-    SV_SENT,
     SV_STRONG,
     SV_TMA_PACKETS,
     SV_TMA_SENT,
@@ -91,7 +76,6 @@ from sim.core.layout import (
 )
 from sim.core.rows import prefetch
 from sim.core.wake import cluster_waited
-from sim.core.xbar import half_flits
 from sim.counters import Stall
 from sim.isa import WARP_SIZE, Col, Op
 
@@ -113,44 +97,11 @@ OP_WARPGROUP_DEPBAR = int(Op.WARPGROUP_DEPBAR)
 
 
 @inner(inline="always")
-def send(a, m, time, line, sectors, kind, ops, asked, l1, entry):
-    """Queue a packet to the crossbar; packets of an SM leave in order. Returns its place in the ring.
-
-    `entry` waits for it, unless it is -1.
-    """
-    sv = a.sv
-    n = sv[SV_PACKETS]
-    k = n % RING
-    time = max(time, sv[SV_LAST_PACKET])
-    sv[SV_LAST_PACKET] = time
-    rq = a.rq
-    rq[k, R_TIME] = time
-    rq[k, R_LINE] = line
-    rq[k, R_SECTORS] = sectors
-    rq[k, R_KIND] = kind | ops << OPS_SHIFT
-    rq[k, R_BYTES] = asked
-    rq[k, R_FIRST] = entry
-    if entry >= 0:
-        a.en[entry, E_LEFT] += 1
-    rq[k, R_WAITERS] = -1
-    rq[k, R_L1] = l1
-    sv[SV_PACKETS] = n + 1
-    sv[SV_BACKLOG] += half_flits(kind, sectors)
-    return k
-
-
-@inner(inline="always")
 def counted_by(a, w, barrier, time, reason):
     """The result that `barrier`, if it is one, counts is there at `time`; who waits for it, waits for `reason`."""
     if barrier < 6:
         a.sb[w, barrier, SB_TIME] = max(a.sb[w, barrier, SB_TIME], time)
         a.sb[w, barrier, SB_REASON] = reason
-
-
-@inner(inline="always")
-def ring_room(a):
-    """Packets that still fit into the ring."""
-    return RING - (a.sv[SV_PACKETS] - a.sv[SV_SENT])
 
 
 @inner(inline="always")

@@ -355,7 +355,9 @@ def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
     """EXIT of `lanes` at `pc`; the warp goes on with other lanes, or waits for a barrier, or drains."""
     b = a.ws[w, W_SLOT]
     threads_exit(a, s, b, popcount(lanes), t)
-    if not leave(a, m, w, lanes):
+    if leave(a, m, w, lanes):
+        a.ws[w, W_REDIRECT] = t + s.cfg[C_EXIT]
+    else:
         if a.ws[w, W_SPLITS] == 0:
             finish(a, s, m, sub, slot, w, pc, t)
         else:

@@ -114,13 +114,14 @@ def in_line(mem: Any, sm: int, place: int, arrive: int) -> int:
 def enter_past_stores(mem: Any, cfg: Any, place: int, arrive: int, sectors: int) -> int:
     """Take a slice's input for a load by TMA; when the look-up starts if no stores wait.
 
-    Its answer's data keeps other loads by TMA waiting, not stores, which bring data and take none.
+    Its answer's data keeps other loads by TMA waiting, and stores for a request's time each 64 bytes (microbench_16,
+    `copies_beside_stores`).
     """
     slice_, work = mem.slices[place], slice_work(cfg, sectors)
     start = max(arrive, slice_[S_TMA])
     mem.slice_busy[0] += work
     slice_[S_TMA] = start + work
-    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + cfg.slice_request
+    slice_[S_PORT] = max(arrive, slice_[S_PORT]) + max(1, (sectors + 1) >> 1) * cfg.slice_request
     return start
 
 
@@ -162,14 +163,15 @@ def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, req
     `requests` go together.
     """
     with_it = entry[J_LINE] == line and arrive <= entry[J_UNTIL] and entry[J_PLACES] > 0
-    entry[J_PLACES] = entry[J_PLACES] - 1 if with_it else requests - 1
     if with_it and not asked & ~entry[J_ASKED]:
+        entry[J_PLACES] -= 1
         if entry[J_OWNER] >= 0:
             batch[B_DEPENDS] = 2 * entry[J_OWNER]
         else:
             batch[B_READY] = entry[J_READY]
         return 2
-    entry[J_ASKED] = asked | (entry[J_ASKED] if with_it else 0)
+    entry[J_ASKED] = asked
+    entry[J_PLACES] = requests - 1
     entry[J_UNTIL] = NEVER
     entry[J_LINE] = line
     entry[J_OWNER] = j
@@ -204,14 +206,20 @@ def load(
     n = sector_count(asked)
     near, gpc = mem.sms[sm, M_PARTITION], mem.sms[sm, M_GPC]
     place = quotient(index, cfg.inverse_sets)
+    slice_ = mem.slices[near * cfg.slices + place]
     at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
     joined = 0
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
         batch[B_JOIN] = join_entry(line)
+        if not tma:
+            at = max(at, slice_[S_PORT])
         joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, at, cfg.coalesce_requests)
         if joined == 2:
-            batch[B_READY] = max(batch[B_READY], at + cfg.slice_latency)
+            if tma:
+                batch[B_READY] = max(batch[B_READY], at + cfg.slice_latency)
+            else:
+                slice_[S_PORT] = at + cfg.slice_request
             return
     if joined == 0:
         counts[REQUESTS] += 1
@@ -232,14 +240,14 @@ def load(
         leave = ready = enter_slice(mem, near * cfg.slices + place, arrive, slice_work(cfg, hits))
     leave += cfg.slice_latency
     ready += cfg.slice_latency
-    if cfg.coalesce_window > 0:
-        mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
     counts[READ] += n
     counts[READ_HIT] += hits
     counts[OTHER if kind == FETCH else TEX] += n
     if kind != FETCH:
         counts[TEX_HIT] += hits
     if not missing:
+        if cfg.coalesce_window > 0:
+            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.after_join
         coming = pending(entry, line, asked, ready)
         asked_for = copy_for(state, sm) if state & COPY else state
         if way > 0 or asked_for != state:

@@ -111,7 +111,8 @@ BR_ARRIVED, BR_LAST, BR_EXPECTED, BR_KIND, BR_VOTES, BR_RESULT = range(6)  # BR_
 BR_COLUMNS = 6
 
 # --- per sub-core: sc[subcores, SC_COLUMNS]
-SC_NEXT, SC_LAST, SC_ADDRESS_FREE, SC_QUEUE, SC_RR = range(5)  # SC_QUEUE: instructions that entered the memory queue
+SC_NEXT, SC_LAST, SC_ADDRESS_FREE, SC_QUEUE, SC_STAYS = range(5)
+# SC_QUEUE: instructions that entered the memory queue; SC_STAYS: cycle in which the warp that issued last is preferred
 SC_PIPES = 5  # first of 11 pipe clocks, ticks
 SC_QUEUE_TIMES = 16  # first of 16 departure times of the memory queue
 SC_PRODUCTS = 32  # warpgroup products that issued
@@ -152,8 +153,9 @@ SC_COLUMNS = 41
     SV_JOBS_DONE,
     SV_ARRIVALS,  # arrivals on mbarriers that wait for copies
     SV_FENCE_FREE,  # cycle from which another fence of the GPU's scope may begin
-) = range(32)
-SV_COLUMNS = 32
+    SV_PORT,  # its port to L2 has sent all packets, ticks
+) = range(33)
+SV_COLUMNS = 40
 RECORD_NOTHING, RECORD_TRACE, RECORD_TIMES = range(3)  # a trace's rows; these and intervals
 
 # --- waiting entries: en[entries, E_COLUMNS]: a load (or fetch) whose return is not known yet
@@ -393,8 +395,10 @@ ER_COLUMNS = 8
     C_CLUSTER_ARRIVE,  # cycles from an arrival's leaving to the change of another block's mbarrier
     C_CLUSTER_STORE,  # cycles from a store's leaving to the change of the mbarrier that counts its bytes
     C_FENCE_INTERVAL,  # cycles between fences of the GPU's scope
-) = range(103)
-C_COLUMNS = 103
+    C_MERGE_LINES,  # packets last queued that a store may go with
+    C_MERGE_CYCLES,  # that one stays before it leaves
+) = range(105)
+C_COLUMNS = 105
 
 ISSUE_ORDERS = ("gto", "lrr", "oldest_block")  #: rules by which a sub-core chooses among warps that can issue
 

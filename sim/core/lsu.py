@@ -14,7 +14,6 @@ from sim._jit import inner
 from sim.core.access import lowest_lane, popcount
 from sim.core.address_map import quotient
 from sim.core.array_ports import WRITE, take_ports_for
-from sim.core.front import send
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -86,6 +85,7 @@ from sim.core.layout import (
     W_SINCE,
 )
 from sim.core.record import note
+from sim.core.request_queue import send
 from sim.core.rows import eight_equal, prefetch
 from sim.core.xbar import half_flits
 from sim.counters import Inst, Sm, Stall, Track
@@ -324,7 +324,7 @@ def load_lines(a, s, m, pc, entry, start, lines, sectors, asked, places, n, allo
             hits += popcount(sectors[k] ^ missing)
         if missing:
             time = (start + max(k * tag, sent * cfg[C_PACKET])) // TICK + cfg[C_L1_MISS]
-            packet = send(a, m, time, line, missing, RK_LOAD, 0, asked[k], at, entry)
+            packet = send(a, s, m, time, line, missing, RK_LOAD, 0, asked[k], at, entry)
             sent += 1
             if allocate:
                 for sector in range(4):

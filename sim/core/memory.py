@@ -35,8 +35,10 @@ from sim.core.memory_state import (
     J_COLUMNS,
     J_OWNER,
     J_READY,
+    J_UNTIL,
     JOIN_BITS,
     LOAD,
+    M_DISTANCE,
     M_GPC,
     M_PARTITION,
     R_DONE,
@@ -139,7 +141,7 @@ def answer(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     for j in range(len(packets)):
         sm, k = packets[j] >> SEQUENCE_BITS, packets[j] & SEQUENCE
         gpc = mem.sms[sm, M_GPC]
-        ready = data_ready(mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
+        ready = data_ready(cfg, mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
         kind = q.kind[sm, k]
         sectors = sector_count(q.sectors[sm, k] | (q.sectors[sm, k] >> 4))
         if kind == LOAD or kind == FETCH or kind == ATOMIC:
@@ -150,7 +152,8 @@ def answer(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
                 ready = answer_others(mem, cfg, q.peers[sm], q.others[sm, k], ready, sectors)
         if kind != LOAD and kind != FETCH:
             mem.counts[XBAR_WRITE] += sectors
-        q.done[sm, k] = (ready + cfg.response_latency + TICK - 1) >> TICK_BITS
+        back = cfg.response_latency + mem.sms[sm, M_DISTANCE]
+        q.done[sm, k] = (ready + back + TICK - 1) >> TICK_BITS
 
 
 @kernel
@@ -166,7 +169,7 @@ def answer_others(mem: Any, cfg: Any, peers: Any, others: int, ready: int, secto
 
 
 @inlined
-def data_ready(batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> int:
+def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> int:
     """When packet `j`'s answer is at the near slice; the entries that it owns learn it too."""
     home = batch[j, B_HOME]
     if batch[j, B_WAIT] >= 0:
@@ -190,5 +193,6 @@ def data_ready(batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> in
     number = batch[j, B_JOIN]
     if number >= 0 and joins[number, J_OWNER] == j:
         joins[number, J_READY] = ready
+        joins[number, J_UNTIL] = ready - cfg.after_join
         joins[number, J_OWNER] = -1
     return ready

@@ -23,7 +23,7 @@ from sim.core.exec_memory import (
     store,
     store_matrix,
 )
-from sim.core.front import counted_by, loaded_constant, send
+from sim.core.front import counted_by, loaded_constant
 from sim.core.layout import (
     AG_LEFT,
     AG_TIME,
@@ -122,6 +122,7 @@ from sim.core.lsu import (
 )
 from sim.core.operands import predicate_mask
 from sim.core.record import note
+from sim.core.request_queue import merge_store, send
 from sim.counters import Inst, Stall, Track
 from sim.isa import (
     FLAG_COUNT,
@@ -403,10 +404,10 @@ def begin_store(a, s, m, w, pc, start, n, width):
         whole = work[SECTOR_LIST, k] & ~work[PARTIAL_LIST, k]
         at = keep_stored(a, s, work[LINE_LIST, k], work[PLACE_LIST, k], whole)
         time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
-        send(
-            a, m, time, work[LINE_LIST, k], work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4, RK_STORE, 0,
-            work[ASKED_LIST, k], -1, -1,
-        )  # fmt: skip
+        line, asked = work[LINE_LIST, k], work[ASKED_LIST, k]
+        sectors = work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4
+        if not merge_store(a, s, time, line, sectors, asked):
+            send(a, s, m, time, line, sectors, RK_STORE, 0, asked, -1, -1)
         take_ports_for(a, s, READ, at, work[SECTOR_LIST, k], time)
         out = time
     a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], out)
@@ -449,7 +450,7 @@ def begin_strong(a, s, m, w, pc, base, addr, on, start, n, width):
             if (on >> i) & 1 and addr[i] >> 7 == work[LINE_LIST, j]:
                 lanes += 1
         time = (start + j * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
-        send(a, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1, entry)
+        send(a, s, m, time, work[LINE_LIST, j], work[SECTOR_LIST, j], kind, lanes, work[ASKED_LIST, j], -1, entry)
     head[G_TIME] = time
     if entry >= 0:
         results_unknown(a, s, m, w, pc)

@@ -45,8 +45,9 @@ SHARED = 1 << 29  #: the other partition may hold a copy; of a copy: several SMs
     M_REQUEST_FREE,  # its port takes the next packet
     M_LAST,  # 1: the last packet was the TMA unit's
     M_STORED,  # when a slice takes the last of its stores
-) = range(5)
-M_COLUMNS = 5
+    M_DISTANCE,  # ticks that the way to a slice, or back, takes longer than on average
+) = range(6)
+M_COLUMNS = 6
 
 # --- CPCs, the parts of a GPC whose SMs share a way to L2: cpcs[cpc, C_FIRST + most SMs of one]
 C_FREE, C_SMS, C_FIRST = range(3)  # its port takes the next packet; how many SMs; their numbers
@@ -202,6 +203,7 @@ class MemoryConfig(NamedTuple):
     atomic_same_address: int
     atomic_lines: int
     coalesce_window: int
+    after_join: int
     coalesce_requests: int
     # DRAM
     channels: int  # of a partition

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sim._jit import bare, inner
 from sim.core.access import lowest_lane, popcount
-from sim.core.front import approach, ring_room, waits
+from sim.core.front import approach, waits
 from sim.core.issue import NOT_SELECTED, charge, issue, look_ahead
 from sim.core.layout import (
     B_COLUMNS,
@@ -73,6 +73,7 @@ from sim.core.layout import (
     SC_PRODUCTS,
     SC_QUEUE,
     SC_QUEUE_TIMES,
+    SC_STAYS,
     SCORE_READ,
     SCORE_READY,
     SV_AGE,
@@ -104,9 +105,10 @@ from sim.core.layout import (
 )
 from sim.core.link import lend
 from sim.core.mbarrier import complete_until
+from sim.core.request_queue import ring_room
 from sim.core.rows import i64, lanes, least, load, mask_of, prefetch, store, where
 from sim.counters import Sm, Stall
-from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Pipe
+from sim.isa import CONVERGENCE_BARRIERS, PREDICATES, WARP_SIZE, Col, Pipe
 from sim.limits import MAX_PRODUCTS
 
 SLOTS = MAX_WARPS // MAX_SUBCORES  #: warp slots a sub-core
@@ -121,6 +123,7 @@ DRAIN = int(Stall.DRAIN)
 BLOCKS, WARPS = int(Sm.BLOCKS), int(Sm.WARPS)
 ISSUE_ACTIVE, ELIGIBLE = int(Sm.ISSUE_ACTIVE), int(Sm.ELIGIBLE)
 LSU = int(Pipe.LSU)
+COL_YIELD = int(Col.YIELD)
 GLOBAL_ACCESS = LSU + 256  #: of `Shared.needs`, an access of global memory: a place in L1's queue
 PRODUCT = 1024  #: a warpgroup product: a place in the tensor cores' queue
 
@@ -220,8 +223,11 @@ def pass_over(a, sub, slots):
 
 
 @inner(inline="always")
-def choose(a, sub, eligible, order):
-    """Which of the eligible slots issues."""
+def choose(a, sub, eligible, order, t):
+    """Which of the eligible slots issues at cycle `t`.
+
+    The one that issued last goes on if its instruction did not ask the scheduler to prefer another warp.
+    """
     last = a.sc[sub, SC_LAST]
     if order == GTO:
         if last >= 0 and (eligible >> last) & 1:
@@ -234,6 +240,8 @@ def choose(a, sub, eligible, order):
             if a.age[sub, slot] > a.age[sub, youngest]:
                 youngest = slot
         return youngest
+    if a.sc[sub, SC_STAYS] == t and last >= 0 and (eligible >> last) & 1:
+        return last
     candidates = eligible
     if order == OLDEST_BLOCK and eligible & (eligible - 1):
         row, place = row_of_slots(sub)
@@ -348,10 +356,11 @@ def run_sm(a, s, m, t0, t1):
                     waits_for(a, s, m, slot * subcores + sub, sub, slot, NOT_SELECTED, t)
                 eligible |= 1 << slot
             if eligible:
-                chosen = choose(a, sub, eligible, cfg[C_ISSUE_ORDER])
+                chosen = choose(a, sub, eligible, cfg[C_ISSUE_ORDER], t)
                 a.sm[ELIGIBLE] += popcount(eligible)
                 a.sm[ISSUE_ACTIVE] += 1
                 sc[sub, SC_LAST] = chosen
+                sc[sub, SC_STAYS] = t + 1 if s.code[ws[chosen * subcores + sub, W_PC], COL_YIELD] else 0
                 others = eligible & ~(1 << chosen)
                 if others and not timed:
                     pass_over(a, sub, others)

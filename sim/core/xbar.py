@@ -21,6 +21,7 @@ from sim.core.memory_state import (
     H_TIME,
     H_TMA,
     LOAD,
+    M_DISTANCE,
     M_LAST,
     M_PARTITION,
     M_REQUEST_FREE,
@@ -126,7 +127,7 @@ def send_in_turn(mem: Any, cfg: Any, q: Any, cpc: Any, end: int) -> None:
         port[M_REQUEST_FREE] = at + size * cfg.sm_half_flit
         head[H_TMA if tma else H_OWN] = following(q.unit[sm], k, q.n[sm], tma)
         port[M_LAST] = tma
-        mem.arrive[sm, k] = at + cfg.request_latency
+        mem.arrive[sm, k] = at + cfg.request_latency + port[M_DISTANCE]
         look_ahead(head, port, q.time[sm])
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import sim
-from sim.counters import Sm
+from sim.counters import Mem, Sm
 from sim.engine import fill_turns
 from sim.errors import OutOfBoundsError
 from sim.launch import LaunchError
@@ -15,6 +19,8 @@ from sim.occupancy import occupancy
 from sim.profile import load_profile
 from tests.core.launches import run, small
 from tests.core.test_accounting import check_blocks, check_counts
+
+MICROBENCH = Path(__file__).parents[1] / "silicon" / "microbench"
 
 
 @sim.kernel
@@ -99,16 +105,47 @@ def test_blocks_are_dealt_round_the_sms_in_order():
     assert result.blocks[:, 0].tolist() == [0, 1] * 4
 
 
-def test_some_sms_are_filled_ahead_of_the_others():
-    """microbench_4, `place`: the first SM that is not ahead gets these blocks."""
+def placed(bench: str) -> list[dict]:
+    """The rows of a microbenchmark that say which SM got which block."""
+    rows = (MICROBENCH / f"{bench}.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, rows) if row["k"] == "place"]
+
+
+def sm_of_block(turns: npt.NDArray[np.int64], blocks: int) -> list[int]:
+    """The SM that gets each block while slots are filled for the first time."""
+    slots = turns.shape[1]
+    return (turns.reshape(-1).argsort() // slots)[:blocks].tolist()
+
+
+def test_blocks_fill_the_sms_in_the_cards_order():
+    """microbench_4, `place`: the card's SMs by their places in the order of a grid of 132 blocks."""
     h200 = load_profile("h200")
-    turns = fill_turns(h200, 1056, 8)
-    assert sorted(turns.reshape(-1)) == list(range(1056))
-    assert turns[8].tolist() == [8, 140, 272, 412, 544, 676, 808, 932]
-    assert np.diff(turns[0]).tolist() == [101] * 7
-    assert fill_turns(h200, 132, 8)[:, 0].tolist() == list(range(132))
-    rest = fill_turns(h200, 1024, 16)  # 7 for each SM, and 100 more
-    assert rest[0, 6:8].tolist() == [606, 924] and rest[8, 6:8].tolist() == [800, 932]
+    rows = placed("microbench_4")
+    place = {sm: k for k, sm in enumerate(rows[0]["sm"])}
+    assert len(place) == rows[0]["grid"] == 132
+    for row in rows:
+        slots = 2048 // row["threads"]
+        assert sm_of_block(fill_turns(h200, row["grid"], slots), row["grid"]) == [place[sm] for sm in row["sm"]]
+
+
+def test_blocks_that_are_left_are_spread_over_the_gpcs():
+    """microbench_20, `place`: how many of the blocks that are left each GPC gets, and how many TPCs two."""
+    h200 = load_profile("h200")
+    order = {sm: k for k, sm in enumerate(placed("microbench_4")[0]["sm"])}
+    gpc = gpc_of_each_sm(h200)
+    checked = 0
+    for row in placed("microbench_20"):
+        left = row["blocks"] % 132
+        if row["kib"] or row["threads"] != 256 or not left or row["blocks"] == 400:  # 400: four of the SMs filled ahead
+            continue
+        card = np.array([order[sm] for sm in row["sm"][-left:]])
+        ours = np.array(sm_of_block(fill_turns(h200, row["blocks"], 8), row["blocks"])[-left:])
+        for sms in (card, ours):
+            assert (sms[:8] // 2).max() < 4 or left < 8  # the SMs that are filled ahead come first
+        assert sorted(np.bincount(gpc[card], minlength=8)) == sorted(np.bincount(gpc[ours], minlength=8)), row["blocks"]
+        assert (np.bincount(card // 2) == 2).sum() == (np.bincount(ours // 2) == 2).sum()
+        checked += 1
+    assert checked > 40
 
 
 def test_few_blocks_are_spread_over_the_gpcs():
@@ -127,11 +164,17 @@ def test_few_blocks_are_spread_over_the_gpcs():
 
 
 def test_blocks_go_where_the_order_of_filling_says():
-    profile = small("toy", gpu__sm_count=4, launch__ahead_sms=1, launch__ahead_blocks=2)
+    profile = small("toy", gpu__sm_count=4, gpu__gpc_count=2, launch__ahead_sms=1, launch__ahead_turns=2)
     _, result = blocks_of(8, 512, profile)
-    assert result.blocks[:, 0].tolist() == [0, 1, 2, 0, 3, 1, 2, 3]
+    assert result.blocks[:, 0].tolist() == [0, 1, 0, 2, 3, 1, 2, 3]
     _, result = blocks_of(7, 512, profile)
     assert result.blocks[:, 0].tolist() == [0, 1, 2, 3, 0, 1, 2]
+
+
+def test_a_launch_lasts_until_its_last_stores_are_at_l2():
+    """`spin` with 132 blocks of 1,024 threads: 16,896 sectors on the card, all stored in its last cycles."""
+    _, result = blocks_of(132, 1024, "h200")
+    assert result.mem[Mem.L2_TEX] == 132 * 1024 * 4 // 32
 
 
 def test_the_first_blocks_start_at_the_fill_rate():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.counters import Inst
+from sim.counters import Inst, Mem
 from sim.isa import Op, Space
 from tests.core.launches import run, small
 
@@ -54,3 +54,23 @@ def test_what_was_stored_is_found_in_l1():
     result, outputs = run(write_and_read.launch(1, 1024, args=(sim.zeros(words), words)), gpu=small())
     assert hits(result) == (1024, 1024)
     assert (outputs["x"] == 2).all()
+
+
+@sim.kernel
+def quarters(k, y, turns, *, apart):
+    """microbench_15's: each lane stores words 0 to 3 of 16 bytes, with a barrier between them if `apart`."""
+    for turn in k.range_(turns, unroll=1):
+        for j in range(4):
+            if apart:
+                k.syncthreads()
+            y[(turn * k.block_dim.x + k.thread_idx.x) * 4 + j] = 1.0
+
+
+@pytest.mark.parametrize(("apart", "lines", "requests"), [(False, 14, 4), (True, 14, 16), (False, 0, 16)])
+def test_stores_to_one_line_go_together_if_they_follow_at_once(apart, lines, requests):
+    """A warp's four stores to four lines are four requests on the card, or 16 if others or time lie between."""
+    launch = quarters.launch(1, 32, args=(sim.zeros(8 * 128), 8), constants={"apart": apart})
+    result, outputs = run(launch, gpu=small(lsu__merge_lines=lines, core__barrier_base_cycles=40))
+    assert result.mem[Mem.L2_REQUESTS] == 8 * requests
+    assert result.mem[Mem.L2_TEX] == 8 * requests * 4
+    assert (outputs["y"] == 1).all()

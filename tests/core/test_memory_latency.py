@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from sim.core.memory_state import ATOMIC, FETCH, LOAD, REDUCTION, STORE
 from sim.profile import names
 from tests.core.memory_packets import BASE, Bench
 
+MICROBENCH = Path(__file__).parents[1] / "silicon" / "microbench"
 NO_REFRESH = {"dram__trefi_ns": 1e7}
 
 
@@ -33,15 +37,32 @@ def test_hit_in_the_other_partition_takes_the_far_latency() -> None:
     assert bench.memory.state.sms[[near_sm, other_sm], 0].tolist() == [0, 1]
     bench.one(0, far, sm=other_sm)
     l2 = bench.profile.l2
-    assert bench.one(5000, far, sm=near_sm) == l2.hit_latency_cycles + l2.far_extra_cycles
-    assert bench.one(9000, far, sm=near_sm) == l2.hit_latency_cycles, "a copy is near now"
+    near = l2.hit_latency_cycles + l2.sm_distance_cycles[near_sm]
+    assert bench.one(5000, far, sm=near_sm) == near + l2.far_extra_cycles
+    assert bench.one(9000, far, sm=near_sm) == near, "a copy is near now"
 
 
 def test_store_is_acknowledged_by_the_home_slice() -> None:
     bench = Bench("h200")
     l2 = bench.profile.l2
-    assert bench.one(0, line_at_home_in(bench, 0), kind=STORE) == l2.hit_latency_cycles
-    assert bench.one(5000, line_at_home_in(bench, 1), kind=STORE) == l2.hit_latency_cycles + l2.far_extra_cycles
+    near = l2.hit_latency_cycles + l2.sm_distance_cycles[0]
+    assert bench.one(0, line_at_home_in(bench, 0), kind=STORE) == near
+    assert bench.one(5000, line_at_home_in(bench, 1), kind=STORE) == near + l2.far_extra_cycles
+
+
+def test_sms_are_as_far_from_l2_as_on_the_card() -> None:
+    """microbench_33, `distance`: a load's mean over 384 lines by SM in order of blocks (microbench_4, `place`)."""
+    rows = [json.loads(row) for row in (MICROBENCH / "microbench_33.jsonl").read_text().splitlines()]
+    card = {row["sm"]: np.mean(row["cycles"]) / 16 for row in rows if row["k"] == "distance"}
+    place = next(row for row in map(json.loads, (MICROBENCH / "microbench_4.jsonl").open()) if row["k"] == "place")
+    bench = Bench("h200")
+    ours = []
+    for sm in range(132):
+        bench.one(10_000 * sm, 5, sm=sm)
+        ours.append(bench.one(10_000 * sm + 5000, 5, sm=sm))
+    first = place["sm"]
+    apart = np.array(ours) - [card[sm] for sm in [*sorted(first[:8]), *first[8:]]]
+    assert np.abs(apart - apart.mean()).max() <= 1
 
 
 def test_miss_adds_activation_column_bursts_and_controller() -> None:

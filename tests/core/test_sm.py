@@ -338,6 +338,35 @@ def test_control_bits_wait_for_the_barrier_that_a_load_releases():
     assert "LONG_SCOREBOARD" not in waited(run(controlled(body(1 << 3)), 1, 32, NO_ARGUMENTS, H200)[0], 5)
 
 
+def test_the_warp_that_issued_goes_on_unless_its_instruction_asks_for_another():
+    """With the yield bit of a compiler's instructions of stall count 1, `mm_reg` takes as long as on the card."""
+
+    def issues(yields: int) -> list[int]:
+        body = [ffma(2 + k, 1) for k in range(4)]
+        for i in body:
+            i.stall, i.yield_ = 1, yields
+        rows: list[Any] = []
+        run(
+            controlled([*body, control(Op.EXIT, stall=5)]), 1, 32 * 8, NO_ARGUMENTS,
+            small("toy", core__issue_order="oldest_block"), record=rows,
+        )  # fmt: skip
+        warps = np.concatenate([table[:, 1] for table, _ in rows])
+        return [int(w) for w in warps if w % 4 == 0]
+
+    assert issues(1) == [0] * 5 + [4] * 5
+    assert issues(0) == [0, 4] * 5
+
+
+def test_lanes_that_do_not_exit_wait_for_those_that_do():
+    """8.9 cycles of branch resolving on the card, of `relu_branch`, where half the lanes exit first."""
+    guard = isetp(0, Compare.LT, Reg(0), Imm(16))
+    where = [s2r(0, "TID_X")]
+    where[0].stall, guard.stall = 40, 13
+    leave, last = control(Op.EXIT, guard=0, stall=5), control(Op.EXIT, stall=5)
+    result = run(controlled([*where, guard, leave, ffma(2, 1), last]), 1, 32, NO_ARGUMENTS, H200)[0]
+    assert waited(result, 3) == {"WAIT": 4, "BRANCH_RESOLVING": H200.core.exit_cycles - 5}
+
+
 # --- clocks
 
 
