@@ -59,7 +59,9 @@ def step_cycles(profile: Profile, clusters: bool = False) -> int:
 
     Blocks of clusters reach each other sooner. Long steps also keep an SM's state in the host's caches.
     """
-    nearest = profile.l2.hit_latency_cycles - profile.l2.coalesce_cycles + min(profile.l2.sm_distance_cycles or (0,))
+    l2 = profile.l2
+    joined = max(l2.hit_latency_cycles - l2.coalesce_cycles, l2.hit_latency_cycles // 3 * 2)  # the way there and back
+    nearest = joined + min(l2.sm_distance_cycles or (0,))
     soonest = [nearest, profile.launch.block_start_cycles + profile.launch.block_end_cycles]
     if clusters and profile.cluster is not None:
         soonest += [profile.cluster.latency_cycles, profile.cluster.barrier_cycles]

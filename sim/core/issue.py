@@ -543,6 +543,8 @@ def replay_control(a, s, m, sub, slot, w, pc, active, on, t):
         ws[w, W_MASK] = 0
         ws[w, W_PC] = pc
         sleep(a, m, sub, slot, w, BARRIER)
+    elif op == OP_EXIT and on != 0:
+        ws[w, W_REDIRECT] = t + s.cfg[C_EXIT]
     if op == OP_EXIT or op == OP_BAR:
         check_barriers(a, s, m, b, t)
 

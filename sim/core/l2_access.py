@@ -216,10 +216,9 @@ def load(
             at = max(at, slice_[S_PORT])
         joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, at, cfg.coalesce_requests)
         if joined == 2:
-            if tma:
-                batch[B_READY] = max(batch[B_READY], at + cfg.slice_latency)
-            else:
+            if not tma:
                 slice_[S_PORT] = at + cfg.slice_request
+            batch[B_READY] = max(batch[B_READY], at + (cfg.slice_latency if tma else cfg.after_join))
             return
     if joined == 0:
         counts[REQUESTS] += 1
@@ -247,7 +246,7 @@ def load(
         counts[TEX_HIT] += hits
     if not missing:
         if cfg.coalesce_window > 0:
-            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.after_join
+            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
         coming = pending(entry, line, asked, ready)
         asked_for = copy_for(state, sm) if state & COPY else state
         if way > 0 or asked_for != state:

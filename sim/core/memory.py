@@ -193,6 +193,6 @@ def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, requests: Any, j: 
     number = batch[j, B_JOIN]
     if number >= 0 and joins[number, J_OWNER] == j:
         joins[number, J_READY] = ready
-        joins[number, J_UNTIL] = ready - cfg.after_join
+        joins[number, J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
         joins[number, J_OWNER] = -1
     return ready

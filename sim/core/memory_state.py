@@ -203,7 +203,7 @@ class MemoryConfig(NamedTuple):
     atomic_same_address: int
     atomic_lines: int
     coalesce_window: int
-    after_join: int
+    after_join: int  # ticks from the arrival of a load that joins to its answer, at least
     coalesce_requests: int
     # DRAM
     channels: int  # of a partition
