@@ -180,7 +180,7 @@ E_COLUMNS = 12
     R_TIME,  # when it leaves; once it is answered, when the answer is here
     R_LINE,
     R_SECTORS,
-    R_KIND,  # and its lane operations << OPS_SHIFT
+    R_KIND,  # and an atomic's lane operations, a store's warp, << OPS_SHIFT
     R_BYTES,
     R_FIRST,  # first entry that waits for it, -1 none
     R_WAITERS,  # head of a list of nodes with the others, -1 none

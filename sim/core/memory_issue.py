@@ -406,8 +406,8 @@ def begin_store(a, s, m, w, pc, start, n, width):
         time = (start + k * cfg[C_PACKET]) // TICK + cfg[C_L1_MISS]
         line, asked = work[LINE_LIST, k], work[ASKED_LIST, k]
         sectors = work[SECTOR_LIST, k] | work[PARTIAL_LIST, k] << 4
-        if not merge_store(a, s, time, line, sectors, asked):
-            send(a, s, m, time, line, sectors, RK_STORE, 0, asked, -1, -1)
+        if not merge_store(a, s, w, time, line, sectors, asked):
+            send(a, s, m, time, line, sectors, RK_STORE, w, asked, -1, -1)
         take_ports_for(a, s, READ, at, work[SECTOR_LIST, k], time)
         out = time
     a.ws[w, W_DRAIN] = max(a.ws[w, W_DRAIN], out)

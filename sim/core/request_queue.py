@@ -75,11 +75,11 @@ def wait_for_port(sv, cfg, size):
 
 
 @inner
-def merge_store(a, s, time, line, sectors, asked):
-    """Let a store go with one of the same line, among the last packets, that has not left; whether there is one.
+def merge_store(a, s, w, time, line, sectors, asked):
+    """Let a store go with one of the same warp and line, among the last packets, that waits; whether there is one.
 
-    A packet leaves when those before it have, but not at once (microbench_15, `quarters`, `halves`). Bytes are counted,
-    not masked: sectors of which enough bytes have been stored are whole.
+    A packet leaves when those before it have, but not at once (microbench_15, `quarters`, `halves`); stores of two
+    warps do not join (`two_warps`). Bytes are counted, not masked: sectors of which enough bytes are stored are whole.
     """
     sv, cfg = a.sv, s.cfg
     leaves = sv[SV_PORT]
@@ -89,7 +89,7 @@ def merge_store(a, s, time, line, sectors, asked):
         leaves -= size * cfg[C_HALF_FLIT]
         if max(leaves, (packet[R_TIME] + cfg[C_MERGE_CYCLES]) * TICK) < time * TICK:
             return False
-        if packet[R_LINE] == line and packet[R_KIND] == RK_STORE:
+        if packet[R_LINE] == line and packet[R_KIND] == RK_STORE | w << OPS_SHIFT:
             stored = (packet[R_SECTORS] | sectors) & WHOLE
             part = (packet[R_SECTORS] >> 4 | packet[R_SECTORS] ^ WHOLE) & (sectors >> 4 | sectors ^ WHOLE) & stored
             packet[R_TIME] = time

@@ -74,3 +74,15 @@ def test_stores_to_one_line_go_together_if_they_follow_at_once(apart, lines, req
     assert result.mem[Mem.L2_REQUESTS] == 8 * requests
     assert result.mem[Mem.L2_TEX] == 8 * requests * 4
     assert (outputs["y"] == 1).all()
+
+
+@sim.kernel
+def every_other_word(k, y):
+    """microbench_15's `two_warps`: two warps store the halves of the same sectors at once."""
+    y[k.thread_idx.x % 32 * 2 + k.thread_idx.x // 32] = 1.0
+
+
+def test_stores_of_two_warps_do_not_go_together():
+    result, outputs = run(every_other_word.launch(1, 64, args=(sim.zeros(64),)), gpu=small(lsu__merge_cycles=100))
+    assert result.mem[Mem.L2_REQUESTS] == 4
+    assert (outputs["y"] == 1).all()
