@@ -212,11 +212,12 @@ def load(
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
         batch[B_JOIN] = join_entry(line)
-        if not tma:
+        turn = not tma and asked != VALID  # whole lines go to all that wait at once (microbench_32)
+        if turn:
             at = max(at, slice_[S_PORT])
         joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, at, cfg.coalesce_requests)
         if joined == 2:
-            if not tma:
+            if turn:
                 slice_[S_PORT] = at + cfg.slice_request
             batch[B_READY] = max(batch[B_READY], at + (cfg.slice_latency if tma else cfg.after_join))
             return
