@@ -36,7 +36,7 @@ from sim.isa import (
     TimingClass,
 )
 from sim.launch import Dim3, Launch
-from sim.memory_system import MemorySystem, gpc_of_each_sm
+from sim.memory_system import MemorySystem, gpc_of_each_sm, soonest_answer_cycles
 from sim.occupancy import Occupancy, group_sizes
 from sim.profile import Profile
 from sim.program import Const, Program
@@ -59,10 +59,7 @@ def step_cycles(profile: Profile, clusters: bool = False) -> int:
 
     Blocks of clusters reach each other sooner. Long steps also keep an SM's state in the host's caches.
     """
-    l2 = profile.l2
-    joined = max(l2.hit_latency_cycles - l2.coalesce_cycles, l2.hit_latency_cycles // 3 * 2)  # the way there and back
-    nearest = joined + min(l2.sm_distance_cycles or (0,))
-    soonest = [nearest, profile.launch.block_start_cycles + profile.launch.block_end_cycles]
+    soonest = [soonest_answer_cycles(profile), profile.launch.block_start_cycles + profile.launch.block_end_cycles]
     if clusters and profile.cluster is not None:
         soonest += [profile.cluster.latency_cycles, profile.cluster.barrier_cycles]
     return max(1, min(soonest))

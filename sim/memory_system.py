@@ -331,6 +331,13 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
     )
 
 
+def soonest_answer_cycles(profile: Profile) -> int:
+    """From a packet's leaving its SM to its answer, at least: of a load that joins another, in the SM nearest to L2."""
+    cfg = memory_config(profile)
+    ticks = cfg.request_latency + cfg.after_join + cfg.response_latency
+    return (ticks >> TICK_BITS) + min(profile.l2.sm_distance_cycles or (0,))
+
+
 def gpc_of_each_sm(profile: Profile) -> npt.NDArray[np.int64]:
     """GPCs by SM: whole TPCs, neighbours together, spread evenly; the last GPCs are larger by one where they must."""
     gpu = profile.gpu

@@ -160,7 +160,7 @@ class Lsu:
     tags_per_cycle: PerCycle  #: 128-byte lines looked up
     packets_per_cycle: PerCycle  #: lines of misses, stores and atomics that leave for L2
     request_queue_bytes: Bytes  #: that wait for the SM's port to L2 before no further access issues
-    merge_lines: CountOrZero  #: packets in the queue to L2, the last ones, that a store to the same line goes with
+    merge_lines: CountOrZero  #: last packets in the queue to L2 that a store of their warp and line goes with
     merge_cycles: CyclesOrZero  #: that a packet stays there at least
     shared_load_latency_cycles: Cycles  #: 32-bit load, no conflict
     shared_atomic_latency_cycles: Cycles  #: one lane an address

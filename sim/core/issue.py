@@ -357,12 +357,11 @@ def exit_lanes(a, s, m, sub, slot, w, pc, lanes, t):
     threads_exit(a, s, b, popcount(lanes), t)
     if leave(a, m, w, lanes):
         a.ws[w, W_REDIRECT] = t + s.cfg[C_EXIT]
+    elif a.ws[w, W_SPLITS] == 0:
+        finish(a, s, m, sub, slot, w, pc, t)
     else:
-        if a.ws[w, W_SPLITS] == 0:
-            finish(a, s, m, sub, slot, w, pc, t)
-        else:
-            a.ws[w, W_PC] = pc
-            sleep(a, m, sub, slot, w, BARRIER)
+        a.ws[w, W_PC] = pc
+        sleep(a, m, sub, slot, w, BARRIER)
     check_barriers(a, s, m, b, t)
 
 

@@ -179,6 +179,12 @@ def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, req
 
 
 @kernel
+def last_to_join(cfg: Any, ready: int) -> int:
+    """Until when loads may arrive that join one whose data is at the slice at `ready`."""
+    return ready - cfg.slice_latency + cfg.coalesce_window
+
+
+@kernel
 def touch_line(touch: Any, row: int, way: int, line: int, state: int, now: int) -> None:
     """Say what becomes of the line in a set: put first with this state, new when `way` is -1."""
     touch[T_ROW] = row
@@ -247,7 +253,7 @@ def load(
         counts[TEX_HIT] += hits
     if not missing:
         if cfg.coalesce_window > 0:
-            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
+            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = last_to_join(cfg, ready)
         coming = pending(entry, line, asked, ready)
         asked_for = copy_for(state, sm) if state & COPY else state
         if way > 0 or asked_for != state:

@@ -14,7 +14,7 @@ from typing import Any
 from sim.core.address_map import l2_set, line_number
 from sim.core.dram import serve
 from sim.core.l2 import put
-from sim.core.l2_access import atomic, flight_entry, join_entry, load, store
+from sim.core.l2_access import atomic, flight_entry, join_entry, last_to_join, load, store
 from sim.core.memory_state import (
     AHEAD,
     ATOMIC,
@@ -193,6 +193,6 @@ def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, requests: Any, j: 
     number = batch[j, B_JOIN]
     if number >= 0 and joins[number, J_OWNER] == j:
         joins[number, J_READY] = ready
-        joins[number, J_UNTIL] = ready - cfg.slice_latency + cfg.coalesce_window
+        joins[number, J_UNTIL] = last_to_join(cfg, ready)
         joins[number, J_OWNER] = -1
     return ready

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -19,8 +16,7 @@ from sim.occupancy import occupancy
 from sim.profile import load_profile
 from tests.core.launches import run, small
 from tests.core.test_accounting import check_blocks, check_counts
-
-MICROBENCH = Path(__file__).parents[1] / "silicon" / "microbench"
+from tests.silicon.microbench import rows
 
 
 @sim.kernel
@@ -105,12 +101,6 @@ def test_blocks_are_dealt_round_the_sms_in_order():
     assert result.blocks[:, 0].tolist() == [0, 1] * 4
 
 
-def placed(bench: str) -> list[dict]:
-    """The rows of a microbenchmark that say which SM got which block."""
-    rows = (MICROBENCH / f"{bench}.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, rows) if row["k"] == "place"]
-
-
 def sm_of_block(turns: npt.NDArray[np.int64], blocks: int) -> list[int]:
     """The SM that gets each block while slots are filled for the first time."""
     slots = turns.shape[1]
@@ -120,10 +110,10 @@ def sm_of_block(turns: npt.NDArray[np.int64], blocks: int) -> list[int]:
 def test_blocks_fill_the_sms_in_the_cards_order():
     """microbench_4, `place`: the card's SMs by their places in the order of a grid of 132 blocks."""
     h200 = load_profile("h200")
-    rows = placed("microbench_4")
-    place = {sm: k for k, sm in enumerate(rows[0]["sm"])}
-    assert len(place) == rows[0]["grid"] == 132
-    for row in rows:
+    grids = rows(4, k="place")
+    place = {sm: k for k, sm in enumerate(grids[0]["sm"])}
+    assert len(place) == grids[0]["grid"] == 132
+    for row in grids:
         slots = 2048 // row["threads"]
         assert sm_of_block(fill_turns(h200, row["grid"], slots), row["grid"]) == [place[sm] for sm in row["sm"]]
 
@@ -131,10 +121,10 @@ def test_blocks_fill_the_sms_in_the_cards_order():
 def test_blocks_that_are_left_are_spread_over_the_gpcs():
     """microbench_20, `place`: how many of the blocks that are left each GPC gets, and how many TPCs two."""
     h200 = load_profile("h200")
-    order = {sm: k for k, sm in enumerate(placed("microbench_4")[0]["sm"])}
+    order = {sm: k for k, sm in enumerate(rows(4, k="place")[0]["sm"])}
     gpc = gpc_of_each_sm(h200)
     checked = 0
-    for row in placed("microbench_20"):
+    for row in rows(20, k="place"):
         left = row["blocks"] % 132
         if row["kib"] or row["threads"] != 256 or not left or row["blocks"] == 400:  # 400: four of the SMs filled ahead
             continue

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from sim.core.address_map import dram_place, home_partition, l2_set, line_number
 from sim.core.layout import GLOBAL_BASE
 from sim.memory_system import memory_config
 from sim.profile import load_profile
+from tests.silicon.microbench import rows
 
 GPUS = ["h200", "a100_sxm_40gb", "v100_sxm2", "toy"]
 STRIDES = [1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 1000, 1024, 4096]
@@ -101,8 +100,6 @@ def fewest(pitch: int, lines: int) -> float:
 @pytest.mark.parametrize("pitches", [(128, 512, 1024), (4096, 8192, 16384, 32768, 65536)])
 def test_slices_share_lines_as_unevenly_as_the_cards(pitches: tuple[int, ...]) -> None:
     """microbench_25: 4,224 lines that lie together or near fall evenly on slices, those 4 to 64 KiB apart do not."""
-    file = Path(__file__).parents[1] / "silicon/microbench/microbench_25.jsonl"
-    rows = [json.loads(row) for row in file.read_text(encoding="utf-8").splitlines()]
-    card = {r["pitch"]: r["least"] * r["slices"] / r["written"] for r in rows if (r["rows"], r["lines"]) == (4224, 1)}
+    card = {r["pitch"]: r["least"] * r["slices"] / r["written"] for r in rows(25, rows=4224, lines=1)}
     ours, theirs = (np.mean([share(p) for p in pitches]) for share in (lambda p: fewest(p, 4224), card.__getitem__))
     assert ours == pytest.approx(theirs, rel=0.1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,8 +9,8 @@ from sim.core.address_map import home_partition
 from sim.core.memory_state import ATOMIC, FETCH, LOAD, REDUCTION, STORE
 from sim.profile import names
 from tests.core.memory_packets import BASE, Bench
+from tests.silicon.microbench import rows
 
-MICROBENCH = Path(__file__).parents[1] / "silicon" / "microbench"
 NO_REFRESH = {"dram__trefi_ns": 1e7}
 
 
@@ -52,15 +49,13 @@ def test_store_is_acknowledged_by_the_home_slice() -> None:
 
 def test_sms_are_as_far_from_l2_as_on_the_card() -> None:
     """microbench_33, `distance`: a load's mean over 384 lines by SM in order of blocks (microbench_4, `place`)."""
-    rows = [json.loads(row) for row in (MICROBENCH / "microbench_33.jsonl").read_text().splitlines()]
-    card = {row["sm"]: np.mean(row["cycles"]) / 16 for row in rows if row["k"] == "distance"}
-    place = next(row for row in map(json.loads, (MICROBENCH / "microbench_4.jsonl").open()) if row["k"] == "place")
+    card = {row["sm"]: np.mean(row["cycles"]) / 16 for row in rows(33, k="distance")}
+    first = rows(4, k="place")[0]["sm"]
     bench = Bench("h200")
     ours = []
     for sm in range(132):
         bench.one(10_000 * sm, 5, sm=sm)
         ours.append(bench.one(10_000 * sm + 5000, 5, sm=sm))
-    first = place["sm"]
     apart = np.array(ours) - [card[sm] for sm in [*sorted(first[:8]), *first[8:]]]
     assert np.abs(apart - apart.mean()).max() <= 1
 
