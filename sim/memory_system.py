@@ -389,6 +389,7 @@ def memory_state(profile: Profile) -> MemoryState:
         responses=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
+        opened=zeros(cfg.partitions, 1 << columns.JOIN_BITS, columns.O_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
         writes=zeros(channels, cfg.write_entries, columns.W_COLUMNS),
@@ -435,9 +436,11 @@ def flush(mem: MemoryState) -> None:
     mem.channels[:, columns.D_LATER_DONE] = mem.channels[:, columns.D_LATER]
     mem.flight.fill(0)
     mem.joins.fill(0)
+    mem.opened.fill(0)
+    mem.opened[:, :, columns.O_WHAT] = -1
     for table, line, owner in (
         (mem.flight, columns.F_LINE, columns.F_OWNER),
-        (mem.joins, columns.J_LINE, columns.J_OWNER),
+        (mem.joins, columns.J_WHAT, columns.J_OWNER),
     ):
         table[:, :, line] = -1
         table[:, :, owner] = -1

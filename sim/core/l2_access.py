@@ -28,17 +28,18 @@ from sim.core.memory_state import (
     F_READY,
     FETCH,
     FLIGHT_BITS,
-    J_ASKED,
-    J_LINE,
     J_OWNER,
     J_PLACES,
     J_READY,
     J_UNTIL,
+    J_WHAT,
     JOIN_BITS,
     M_GPC,
     M_PARTITION,
     M_STORED,
     NEVER,
+    O_UNTIL,
+    O_WHAT,
     REDUCTION,
     S_ATOMIC,
     S_CROSS,
@@ -74,6 +75,18 @@ def flight_entry(line: int) -> int:
 def join_entry(line: int) -> int:
     """Entry of a GPC's table of loads that others may join, for a line."""
     return (line ^ (line >> JOIN_BITS) ^ (line >> (2 * JOIN_BITS))) & ((1 << JOIN_BITS) - 1)
+
+
+@kernel
+def join_request(line: int, asked: int) -> int:
+    """What a load asks for, in one number: a line and its sectors."""
+    return line << 4 | asked
+
+
+@kernel
+def other_sectors(one: int, other: int) -> bool:
+    """Whether two of `join_request` are of a line, and not of the same sectors."""
+    return one != other and one >> 4 == other >> 4
 
 
 @kernel
@@ -156,26 +169,34 @@ def note_fill(entry: Any, line: int, filling: int, owner: int, now: int) -> None
 
 
 @kernel
-def join(entry: Any, batch: Any, j: int, line: int, asked: int, arrive: int, requests: int) -> int:
-    """Whether a load goes with an earlier one of its GPC: 2 it gets that one's data, 1 other sectors of the line, 0 no.
+def join(entry: Any, batch: Any, what: int, arrive: int) -> bool:
+    """Whether a load goes with an earlier one of its GPC for the same sectors of the line, whose data it gets."""
+    if entry[J_WHAT] != what or arrive > entry[J_UNTIL] or entry[J_PLACES] <= 0:
+        return False
+    entry[J_PLACES] -= 1
+    if entry[J_OWNER] >= 0:
+        batch[B_DEPENDS] = 2 * entry[J_OWNER]
+    else:
+        batch[B_READY] = entry[J_READY]
+    return True
 
-    The load becomes the one that later ones may join, unless it joined; until when, its look-up shows. At most
-    `requests` go together.
-    """
-    with_it = entry[J_LINE] == line and arrive <= entry[J_UNTIL] and entry[J_PLACES] > 0
-    if with_it and not asked & ~entry[J_ASKED]:
-        entry[J_PLACES] -= 1
-        if entry[J_OWNER] >= 0:
-            batch[B_DEPENDS] = 2 * entry[J_OWNER]
-        else:
-            batch[B_READY] = entry[J_READY]
-        return 2
-    entry[J_ASKED] = asked
+
+@kernel
+def closes(last: Any, what: int, arrive: int) -> bool:
+    """Whether a load asks for other sectors of a line than loads that may still be joined: then no more can be."""
+    if arrive > last[O_UNTIL] or not other_sectors(last[O_WHAT], what):
+        return False
+    last[O_WHAT] = -1
+    return True
+
+
+@kernel
+def let_join(entry: Any, last: Any, j: int, what: int, requests: int) -> None:
+    """Later loads may join packet `j`, at most `requests` go together; until when, its look-up or its data show."""
+    entry[J_WHAT] = last[O_WHAT] = what
+    entry[J_UNTIL] = last[O_UNTIL] = NEVER
     entry[J_PLACES] = requests - 1
-    entry[J_UNTIL] = NEVER
-    entry[J_LINE] = line
     entry[J_OWNER] = j
-    return 1 if with_it else 0
 
 
 @kernel
@@ -214,21 +235,24 @@ def load(
     place = quotient(index, cfg.inverse_sets)
     slice_ = mem.slices[near * cfg.slices + place]
     at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
-    joined = 0
+    joins, what, joining = mem.joins[gpc], join_request(line, asked), join_entry(line)
+    last = mem.opened[near, joining]
+    alone = False
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
-        batch[B_JOIN] = join_entry(line)
         turn = not tma and asked != VALID  # whole lines go to all that wait at once (microbench_32)
         if turn:
             at = max(at, slice_[S_PORT])
-        joined = join(mem.joins[gpc, batch[B_JOIN]], batch, j, line, asked, at, cfg.coalesce_requests)
-        if joined == 2:
+        if last[O_WHAT] == what and join(joins[joining], batch, what, at):
             if turn:
                 slice_[S_PORT] = at + cfg.slice_request
             batch[B_READY] = max(batch[B_READY], at + (cfg.slice_latency if tma else cfg.after_join))
             return
-    if joined == 0:
-        counts[REQUESTS] += 1
+        alone = closes(last, what, at)
+        if not alone:
+            batch[B_JOIN] = joining
+            let_join(joins[joining], last, j, what, cfg.coalesce_requests)
+    counts[REQUESTS] += 1
     home = home_partition(line, cfg.partitions)
     row = near * cfg.slices * cfg.sets + index
     number = flight_entry(line)
@@ -252,9 +276,9 @@ def load(
     if kind != FETCH:
         counts[TEX_HIT] += hits
     if not missing:
-        if cfg.coalesce_window > 0:
-            mem.joins[gpc, batch[B_JOIN], J_UNTIL] = last_to_join(cfg, ready)
         coming = pending(entry, line, asked, ready)
+        if coming == -1 and not alone:
+            joins[joining, J_UNTIL] = last[O_UNTIL] = last_to_join(cfg, ready)
         asked_for = copy_for(state, sm) if state & COPY else state
         if way > 0 or asked_for != state:
             touch_line(mem.touch[0], row, way, line, asked_for, ready)

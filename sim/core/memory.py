@@ -36,11 +36,15 @@ from sim.core.memory_state import (
     J_OWNER,
     J_READY,
     J_UNTIL,
+    J_WHAT,
     JOIN_BITS,
     LOAD,
     M_DISTANCE,
     M_GPC,
     M_PARTITION,
+    NEVER,
+    O_UNTIL,
+    O_WHAT,
     R_DONE,
     SEQUENCE,
     SEQUENCE_BITS,
@@ -141,7 +145,9 @@ def answer(mem: Any, cfg: Any, q: Any, packets: Any) -> None:
     for j in range(len(packets)):
         sm, k = packets[j] >> SEQUENCE_BITS, packets[j] & SEQUENCE
         gpc = mem.sms[sm, M_GPC]
-        ready = data_ready(cfg, mem.batch, mem.flight, mem.joins[gpc], mem.requests, j)
+        ready = data_ready(
+            cfg, mem.batch, mem.flight, mem.joins[gpc], mem.opened[mem.sms[sm, M_PARTITION]], mem.requests, j
+        )
         kind = q.kind[sm, k]
         sectors = sector_count(q.sectors[sm, k] | (q.sectors[sm, k] >> 4))
         if kind == LOAD or kind == FETCH or kind == ATOMIC:
@@ -169,7 +175,7 @@ def answer_others(mem: Any, cfg: Any, peers: Any, others: int, ready: int, secto
 
 
 @inlined
-def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, requests: Any, j: int) -> int:
+def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, opened: Any, requests: Any, j: int) -> int:
     """When packet `j`'s answer is at the near slice; the entries that it owns learn it too."""
     home = batch[j, B_HOME]
     if batch[j, B_WAIT] >= 0:
@@ -192,7 +198,10 @@ def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, requests: Any, j: 
                 flight[partition, number, F_OWNER] = -1
     number = batch[j, B_JOIN]
     if number >= 0 and joins[number, J_OWNER] == j:
+        until = last_to_join(cfg, ready)
+        if opened[number, O_WHAT] == joins[number, J_WHAT]:
+            opened[number, O_UNTIL] = until if opened[number, O_UNTIL] == NEVER else max(opened[number, O_UNTIL], until)
         joins[number, J_READY] = ready
-        joins[number, J_UNTIL] = last_to_join(cfg, ready)
+        joins[number, J_UNTIL] = until
         joins[number, J_OWNER] = -1
     return ready

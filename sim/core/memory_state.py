@@ -84,15 +84,21 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
 
 # --- loads that others of the same GPC may join, direct-mapped: joins[gpc, entry, J_COLUMNS]
 (
-    J_LINE,  # -1 empty
-    J_ASKED,  # sectors that were asked for
+    J_WHAT,  # line and sectors; -1 empty
     J_UNTIL,  # arrivals up to here may join
     J_PLACES,  # for so many more
     J_READY,  # data is at the near slice
     J_OWNER,  # -1: J_READY is known; else packet of this chunk
-) = range(6)
+) = range(5)
 J_COLUMNS = 8
 JOIN_BITS = 10
+
+# --- loads of a line that may be joined, in any GPC of a partition: opened[partition, entry, O_COLUMNS]
+(
+    O_WHAT,  # line and sectors; -1 none, for loads of other sectors ended it
+    O_UNTIL,  # loads that arrive up to here join, or end it
+) = range(2)
+O_COLUMNS = 2
 
 SEQUENCE_BITS = 20  #: of a packet's number among those of its SM
 SEQUENCE = (1 << SEQUENCE_BITS) - 1
@@ -246,6 +252,7 @@ class MemoryState(NamedTuple):
     responses: Int64s  # calendars of the response ports: SMs, then GPCs
     flight: Int64s
     joins: Int64s
+    opened: Int64s
     channels: Int64s
     banks: Int64s
     writes: Int64s

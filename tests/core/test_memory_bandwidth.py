@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sim._jit import COMPILED
 from sim.core.memory_state import ATOMIC, LOAD, REDUCTION, STORE
 from sim.counters import Mem
-from sim.memory_system import MemorySystem
+from sim.memory_system import MemorySystem, gpc_of_each_sm
 from sim.profile import load_profile
 from tests.core.memory_packets import (
     BASE,
@@ -22,6 +24,7 @@ from tests.core.memory_packets import (
     run,
     stream_of,
 )
+from tests.silicon.microbench import rows
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="too many packets without a compiler")
 
@@ -174,11 +177,44 @@ def test_loads_join_one_that_waits_for_dram() -> None:
     assert abs(first - (340 + second) - (distance[0] - distance[2]) / 2) <= 1
 
 
-def test_a_load_of_other_sectors_takes_the_place_of_the_one_that_is_joined() -> None:
+def whole_counts() -> list[dict[str, Any]]:
+    """The plans of microbench_34 with a load a block, where the card makes as many requests each time."""
+    found = [row for row in rows(34, k="plan") if len(row["plan"]) == 4]
+    return [
+        row
+        for row in found
+        if abs(row["tex_requests"] / row["turns"] - round(row["tex_requests"] / row["turns"])) < 0.1
+    ]
+
+
+@pytest.mark.parametrize("row", whole_counts(), ids=lambda row: f"{row['plan']}-{row['apart']}-{row['caches']}")
+def test_as_many_loads_of_a_line_are_looked_up_as_on_the_card(row: dict[str, Any]) -> None:
+    """Four SMs of a GPC, `apart` cycles after each other, each ask for a sector of a line or for all of it."""
     bench = Bench("h200")
-    for sectors in (0b0001, 0b0010, 0b0001):
-        bench.one(0, 5, sectors=sectors)
-    assert bench.count(Mem.L2_TEX) == 3
+    if row["caches"] == "kept":
+        bench.one(0, 5)
+    before = bench.count(Mem.L2_REQUESTS)
+    for sm, which in enumerate(row["plan"]):
+        bench.one(5000 + sm * row["apart"], 5, sm=sm, sectors=WHOLE if which == "w" else 1 << int(which))
+    assert bench.count(Mem.L2_REQUESTS) - before == round(row["tex_requests"] / row["turns"])
+
+
+def test_loads_of_other_sectors_in_other_gpcs_of_the_partition_end_the_joining() -> None:
+    """microbench_34, `plans_of_two`: two GPCs make 5 to 7.5 look-ups, not two, if both are in one of two halves."""
+    partner = {}
+    for row in rows(34, k="plans_of_two", sector=1):
+        partner[tuple(row["sms"])] = row["tex_requests"] / row["turns"] > 4
+    assert sum(partner.values()) == 12, "on the card: of 28 pairs those of two halves of four"
+    profile = load_profile("h200")
+    gpcs, halves = gpc_of_each_sm(profile), profile.l2.gpc_partitions
+    assert halves is not None
+    for a in range(8):
+        for b in range(a):
+            bench = Bench("h200")
+            for turn in range(4):
+                bench.one(20 * turn, 5, sm=int(np.argmax(gpcs == a)) + turn, sectors=0b0001)
+                bench.one(20 * turn + 10, 5, sm=int(np.argmax(gpcs == b)) + turn, sectors=0b0010)
+            assert bench.count(Mem.L2_REQUESTS) == (8 if halves[a] == halves[b] else 2)
 
 
 def test_loads_that_join_take_their_turn_at_the_slice() -> None:
