@@ -389,7 +389,7 @@ def memory_state(profile: Profile) -> MemoryState:
         responses=zeros(gpu.sm_count + gpu.gpc_count, columns.CALENDAR + 2),
         flight=zeros(cfg.partitions, 1 << columns.FLIGHT_BITS, columns.F_COLUMNS),
         joins=zeros(gpu.gpc_count, 1 << columns.JOIN_BITS, columns.J_COLUMNS),
-        opened=zeros(cfg.partitions, 1 << columns.JOIN_BITS, columns.O_COLUMNS),
+        opened=zeros(cfg.partitions, 1 << columns.OPENED_BITS, columns.O_COLUMNS),
         channels=zeros(channels, columns.D_COLUMNS),
         banks=zeros(channels, cfg.banks, columns.K_COLUMNS),
         writes=zeros(channels, cfg.write_entries, columns.W_COLUMNS),

@@ -36,6 +36,7 @@ WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
 MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
 LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays that are first loaded late
 WHOLE = 4  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
+DIRTY_LINES = 2.0  #: that a set of the model may keep at least: what blocks write meets in few sets, as on the GPU
 SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
 
@@ -75,8 +76,8 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
             "gpu.gpc_count": gpcs,
             "l2.bytes": way * max(1, round(l2.bytes * touched / way)),
             "l2.slices": slices,
-            # Blocks write their own, so few of many sets hold any; a set may keep one.
-            "l2.dirty_lines": max(1.0, l2.dirty_lines * share / touched),
+            # Blocks write their own, so few of many sets hold any; a set may keep some that chance brings together.
+            "l2.dirty_lines": max(DIRTY_LINES, l2.dirty_lines * share / touched),
             "l2.partial_lines": max(1.0, l2.partial_lines * share / touched),
             "l2.clock_mhz": l2.clock_mhz * l2.slices * share / slices,
             "l2.slice_bytes_per_cycle": l2.slice_bytes_per_cycle * l2.slices * share / slices,

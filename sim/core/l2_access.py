@@ -40,6 +40,7 @@ from sim.core.memory_state import (
     NEVER,
     O_UNTIL,
     O_WHAT,
+    OPENED_BITS,
     REDUCTION,
     S_ATOMIC,
     S_CROSS,
@@ -75,6 +76,12 @@ def flight_entry(line: int) -> int:
 def join_entry(line: int) -> int:
     """Entry of a GPC's table of loads that others may join, for a line."""
     return (line ^ (line >> JOIN_BITS) ^ (line >> (2 * JOIN_BITS))) & ((1 << JOIN_BITS) - 1)
+
+
+@kernel
+def opened_entry(line: int) -> int:
+    """Entry of a partition's table of lines whose loads may be joined, for a line."""
+    return (line ^ (line >> OPENED_BITS) ^ (line >> (2 * OPENED_BITS))) & ((1 << OPENED_BITS) - 1)
 
 
 @kernel
@@ -236,7 +243,7 @@ def load(
     slice_ = mem.slices[near * cfg.slices + place]
     at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
     joins, what, joining = mem.joins[gpc], join_request(line, asked), join_entry(line)
-    last = mem.opened[near, joining]
+    last = mem.opened[near, opened_entry(line)]
     alone = False
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0

@@ -14,7 +14,7 @@ from typing import Any
 from sim.core.address_map import l2_set, line_number
 from sim.core.dram import serve
 from sim.core.l2 import put
-from sim.core.l2_access import atomic, flight_entry, join_entry, last_to_join, load, store
+from sim.core.l2_access import atomic, flight_entry, join_entry, last_to_join, load, opened_entry, store
 from sim.core.memory_state import (
     AHEAD,
     ATOMIC,
@@ -199,8 +199,9 @@ def data_ready(cfg: Any, batch: Any, flight: Any, joins: Any, opened: Any, reque
     number = batch[j, B_JOIN]
     if number >= 0 and joins[number, J_OWNER] == j:
         until = last_to_join(cfg, ready)
-        if opened[number, O_WHAT] == joins[number, J_WHAT]:
-            opened[number, O_UNTIL] = until if opened[number, O_UNTIL] == NEVER else max(opened[number, O_UNTIL], until)
+        last = opened[opened_entry(joins[number, J_WHAT] >> 4)]
+        if last[O_WHAT] == joins[number, J_WHAT]:
+            last[O_UNTIL] = until if last[O_UNTIL] == NEVER else max(last[O_UNTIL], until)
         joins[number, J_READY] = ready
         joins[number, J_UNTIL] = until
         joins[number, J_OWNER] = -1
