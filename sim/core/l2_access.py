@@ -31,6 +31,7 @@ from sim.core.memory_state import (
     J_OWNER,
     J_PLACES,
     J_READY,
+    J_SM,
     J_UNTIL,
     J_WHAT,
     JOIN_BITS,
@@ -198,12 +199,16 @@ def closes(last: Any, what: int, arrive: int) -> bool:
 
 
 @kernel
-def let_join(entry: Any, last: Any, j: int, what: int, requests: int) -> None:
-    """Later loads may join packet `j`, at most `requests` go together; until when, its look-up or its data show."""
+def let_join(entry: Any, last: Any, j: int, sm: int, what: int, requests: int) -> None:
+    """Later loads may join packet `j`, of SM `sm`, at most `requests` in all.
+
+    Until when, its look-up or its data show.
+    """
     entry[J_WHAT] = last[O_WHAT] = what
     entry[J_UNTIL] = last[O_UNTIL] = NEVER
     entry[J_PLACES] = requests - 1
     entry[J_OWNER] = j
+    entry[J_SM] = sm
 
 
 @kernel
@@ -258,8 +263,9 @@ def load(
         alone = closes(last, what, at)
         if not alone:
             batch[B_JOIN] = joining
-            let_join(joins[joining], last, j, what, cfg.coalesce_requests)
-    counts[REQUESTS] += 1
+            let_join(joins[joining], last, j, sm, what, cfg.coalesce_requests)
+    if not alone or joins[joining, J_SM] != sm or not other_sectors(joins[joining, J_WHAT], what):
+        counts[REQUESTS] += 1  # else the SM's last one was for the line: it is a part of that
     home = home_partition(line, cfg.partitions)
     row = near * cfg.slices * cfg.sets + index
     number = flight_entry(line)

@@ -89,7 +89,8 @@ FLIGHT_BITS = 14  #: entries of a partition, a power of two
     J_PLACES,  # for so many more
     J_READY,  # data is at the near slice
     J_OWNER,  # -1: J_READY is known; else packet of this chunk
-) = range(5)
+    J_SM,  # of the first
+) = range(6)
 J_COLUMNS = 8
 JOIN_BITS = 10
 
