@@ -74,15 +74,21 @@ def flight_entry(line: int) -> int:
 
 
 @kernel
+def folded(line: int, bits: int) -> int:
+    """A line's entry in a direct-mapped table of 1 << `bits`: its upper bits folded in."""
+    return (line ^ (line >> bits) ^ (line >> (2 * bits))) & ((1 << bits) - 1)
+
+
+@kernel
 def join_entry(line: int) -> int:
     """Entry of a GPC's table of loads that others may join, for a line."""
-    return (line ^ (line >> JOIN_BITS) ^ (line >> (2 * JOIN_BITS))) & ((1 << JOIN_BITS) - 1)
+    return folded(line, JOIN_BITS)
 
 
 @kernel
 def opened_entry(line: int) -> int:
     """Entry of a partition's table of lines whose loads may be joined, for a line."""
-    return (line ^ (line >> OPENED_BITS) ^ (line >> (2 * OPENED_BITS))) & ((1 << OPENED_BITS) - 1)
+    return folded(line, OPENED_BITS)
 
 
 @kernel
@@ -247,15 +253,15 @@ def load(
     place = quotient(index, cfg.inverse_sets)
     slice_ = mem.slices[near * cfg.slices + place]
     at = in_line(mem, sm, near * cfg.slices + place, arrive) if tma else arrive
-    joins, what, joining = mem.joins[gpc], join_request(line, asked), join_entry(line)
-    last = mem.opened[near, opened_entry(line)]
+    what, joining = join_request(line, asked), join_entry(line)
+    group, last = mem.joins[gpc, joining], mem.opened[near, opened_entry(line)]
     alone = False
     if cfg.coalesce_window > 0:
         batch[B_READY] = 0
         turn = not tma and asked != VALID  # whole lines go to all that wait at once (microbench_32)
         if turn:
             at = max(at, slice_[S_PORT])
-        if last[O_WHAT] == what and join(joins[joining], batch, what, at):
+        if last[O_WHAT] == what and join(group, batch, what, at):
             if turn:
                 slice_[S_PORT] = at + cfg.slice_request
             batch[B_READY] = max(batch[B_READY], at + (cfg.slice_latency if tma else cfg.after_join))
@@ -263,8 +269,8 @@ def load(
         alone = closes(last, what, at)
         if not alone:
             batch[B_JOIN] = joining
-            let_join(joins[joining], last, j, sm, what, cfg.coalesce_requests)
-    if not alone or joins[joining, J_SM] != sm or not other_sectors(joins[joining, J_WHAT], what):
+            let_join(group, last, j, sm, what, cfg.coalesce_requests)
+    if not alone or group[J_SM] != sm or not other_sectors(group[J_WHAT], what):
         counts[REQUESTS] += 1  # else the SM's last one was for the line: it is a part of that
     home = home_partition(line, cfg.partitions)
     row = near * cfg.slices * cfg.sets + index
@@ -291,7 +297,7 @@ def load(
     if not missing:
         coming = pending(entry, line, asked, ready)
         if coming == -1 and not alone:
-            joins[joining, J_UNTIL] = last[O_UNTIL] = last_to_join(cfg, ready)
+            group[J_UNTIL] = last[O_UNTIL] = last_to_join(cfg, ready)
         asked_for = copy_for(state, sm) if state & COPY else state
         if way > 0 or asked_for != state:
             touch_line(mem.touch[0], row, way, line, asked_for, ready)

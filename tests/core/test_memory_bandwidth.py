@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import remainder
 from typing import Any
 
 import numpy as np
@@ -180,11 +181,7 @@ def test_loads_join_one_that_waits_for_dram() -> None:
 def whole_counts() -> list[dict[str, Any]]:
     """The plans of microbench_34 with a load a block, where the card makes as many requests each time."""
     found = [row for row in rows(34, k="plan") if len(row["plan"]) == 4]
-    return [
-        row
-        for row in found
-        if abs(row["tex_requests"] / row["turns"] - round(row["tex_requests"] / row["turns"])) < 0.1
-    ]
+    return [row for row in found if abs(remainder(row["tex_requests"] / row["turns"], 1)) < 0.1]
 
 
 @pytest.mark.parametrize("row", whole_counts(), ids=lambda row: f"{row['plan']}-{row['apart']}-{row['caches']}")
