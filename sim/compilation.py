@@ -23,10 +23,10 @@ from sim.core.sm import run_sms
 from sim.engine import Engine, make_engine
 from sim.isa import Op, TimingClass
 from sim.launch import Launch
-from sim.memory_system import MemorySystem
 from sim.occupancy import occupancy
 from sim.profile import load_profile
 from sim.program import Instruction, Program
+from sim.scale_memory import ScaleModelMemory
 
 NOTICE = "Tailwave compiles its core once, about a minute ..."
 WAITING = "Tailwave waits for another process, which compiles its core ..."
@@ -84,7 +84,7 @@ def _smallest_engine() -> Engine:
         profile,
         Launch(program, (1, 1, 1), (32, 1, 1), ()),
         occupancy(profile, 32, program.registers),
-        MemorySystem(profile),
+        ScaleModelMemory(profile, ()),
         global_memory=np.zeros(256, np.uint8),
         allocations=[(0, 256)],
         local_base=0,

@@ -35,7 +35,7 @@ from sim.errors import KernelError, Place, deadlock_error, error_of, no_end_erro
 from sim.heap import DeviceArray, Heap, Mark, Outputs
 from sim.isa import CONSTANT_WINDOW, INSTRUCTION_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WARP_SIZE
 from sim.launch import Dim3, Launch, LaunchError, OutputArray, dim3, is_integer, pack_params
-from sim.memory_system import MemorySystem, ScaleModelMemory, launch_reads
+from sim.memory_system import MemorySystem, launch_reads
 from sim.occupancy import Occupancy, check_launch, occupancy, with_clusters
 from sim.profile import Profile, load_profile
 from sim.program import Param, Program
@@ -43,6 +43,7 @@ from sim.program_checks import PARAM_BANK_BYTES, ProgramError, check_program, ch
 from sim.recorder import Recorder
 from sim.report import Report
 from sim.sampling import DETAILS, Sampler
+from sim.scale_memory import ScaleModelMemory
 from sim.tensor_maps import TensorMap
 from sim.timeline import Place as ArrayPlace
 

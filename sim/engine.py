@@ -545,8 +545,15 @@ class Engine:
     @property
     def error(self) -> npt.NDArray[np.int64] | None:
         """The first error, by SM, or None."""
-        bad = np.flatnonzero(self.arrays.er[:, layout.ER_CODE])
-        return np.asarray(self.arrays.er[bad[0]]) if len(bad) else None
+        errors = self._errors
+        if not errors[:, layout.ER_CODE].any():
+            return None
+        return np.asarray(errors[np.flatnonzero(errors[:, layout.ER_CODE])[0]])
+
+    @cached_property
+    def _errors(self) -> npt.NDArray[np.int64]:
+        """Of each SM, as it goes on: `layout.ER_CODE` and what is known beside."""
+        return np.asarray(self.arrays.er)
 
 
 def constant_memory(

@@ -7,8 +7,6 @@ ticks; `memory_state` allocates what `sim.core.memory.weave` works on.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +14,7 @@ import numpy.typing as npt
 from sim.core import memory_state as columns
 from sim.core.address_map import homes
 from sim.core.dram import settle
-from sim.core.l2_access import bring_in, find_all, hold_dirty
+from sim.core.l2_access import hold_dirty
 from sim.core.layout import Requests as Packets
 from sim.core.layout import zeros as cache_aligned_zeros
 from sim.core.memory import weave
@@ -27,9 +25,6 @@ from sim.profile import Profile
 LINE_BYTES = 128  #: of a request packet: `req_line` is the byte address >> 7
 CLOCK_STEPS = 64  #: of the SMs' clock
 SECTORS = 4  #: of a line: `req_sectors` has 4 bits
-HASH = 2654435761  #: spreads numbers over 32 bits (Knuth, TAOCP 6.4)
-SECTORS_OF = np.array([mask.bit_count() for mask in range(1 << SECTORS)])  #: a mask
-PAGE_LINES = 8  #: of `ScaleModelMemory`: as many bytes as a block of 256 threads reads words
 
 
 class MemorySystem:
@@ -97,24 +92,6 @@ class MemorySystem:
         return channel_busy_cycles(self.state)
 
 
-NO_WAIT = np.zeros(1, np.int64)
-
-
-@dataclass(frozen=True)
-class Region:
-    """Lines of an array, and what a scale model's SMs find when they are the first of its to load them.
-
-    Pairs are for lines whose home is near, and for those whose home is the other partition.
-    """
-
-    first: int
-    end: int
-    cold: tuple[float, float] = (1.0, 1.0)  #: part of the lines that nobody has asked for
-    waits: tuple[Int64s, Int64s] = (NO_WAIT, NO_WAIT)  #: ticks longer than a hit that some such lines took, descending
-    most: int = 1 << 62  #: sectors that new lines read from DRAM: an array is read once for the first time
-    shared: bool = True  #: other SMs use its lines as the model's do, so they stay in L2 or are brought back
-
-
 def launch_reads(profile: Profile, code_bytes: int, *, cold: bool) -> Int64s:
     """What starting a kernel reads, beside its own loads, by `sim.counters.Mem`: its code, and what the driver keeps.
 
@@ -131,90 +108,6 @@ def launch_reads(profile: Profile, code_bytes: int, *, cold: bool) -> Int64s:
         counts[Mem.DRAM_READ_BURSTS] = dram * max(1, profile.l2.sector_bytes // profile.dram.burst_bytes)
         counts[Mem.DRAM_BYTES_ASKED] = dram * profile.l2.sector_bytes
     return counts
-
-
-class ScaleModelMemory(MemorySystem):
-    """The memory system of a scale model, whose few SMs run a part of a launch's blocks.
-
-    Pages get their places in L2 and DRAM as they are first touched, one after another: so the data of a part of the
-    blocks fill sets, channels and rows as evenly as all blocks' would. Of what SMs share, those lines are in L2, or on
-    their way, that some other SM of the whole GPU would have asked for; and they stay, for the others use them as well.
-    """
-
-    def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
-        super().__init__(profile)
-        self._places: dict[int, int] = {}  #: of pages, by number
-        every = (Region(-1, -1), *regions)
-        self._firsts, self._ends, self._most = np.array([(r.first, r.end, r.most) for r in every]).T
-        self._cold = np.array([region.cold for region in every])  #: [region, far]
-        self._shared = np.array([region.shared for region in every])
-        waits = [part for region in every for part in region.waits]
-        self._waits = np.concatenate(waits)
-        self._number = np.array([len(part) for part in waits]).reshape(-1, 2)  #: of those of a region, near and far,
-        self._at = (np.cumsum(self._number) - self._number.reshape(-1)).reshape(-1, 2)  #: and where they begin
-        sizes = self._ends - self._firsts
-        self._shift = np.cumsum(sizes) - self._ends  #: from a line's number to its place in `_asked`
-        self._asked = np.zeros(int(sizes.sum()), np.bool_)  #: lines of all regions
-
-    def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
-        """`MemorySystem.weave` of the lines where they are placed."""
-        sent = np.arange(packets.line.shape[1]) < packets.n[:, None]
-        asked = packets.line[sent]
-        pages, within = np.divmod(asked, PAGE_LINES)
-        touched, page = np.unique(pages, return_inverse=True)
-        places = np.array([self._places.setdefault(number, len(self._places)) for number in touched.tolist()], np.int64)
-        placed = places[page] * PAGE_LINES + within
-        packets.line[sent] = placed
-        loads = packets.kind[sent] != columns.STORE
-        self._fetch_for_others(asked[loads], placed[loads], packets.sectors[sent][loads], packets.time[sent][loads])
-        super().weave(packets, t_start, t_end)
-
-    def _fetch_for_others(self, asked: Int64s, placed: Int64s, sectors: Int64s, when: Int64s) -> None:
-        """Have lines that are not in L2, which others ask for as well, there or, at first, on their way.
-
-        Of each packet: its line, where that is placed, which sectors, the cycle.
-        """
-        region = np.searchsorted(self._firsts, asked, side="right") - 1
-        (shared,) = np.nonzero(asked < self._ends[region])
-        shared = shared[np.argsort(when[shared], kind="stable")]
-        _, packet, line = np.unique(asked[shared], return_index=True, return_inverse=True)
-        wanted = np.zeros(len(packet), np.int64)
-        np.bitwise_or.at(wanted, line, (sectors | sectors >> SECTORS)[shared])
-        first = shared[packet]  # packet of each line
-        asked, placed, region = asked[first], placed[first], region[first]
-        cfg, near = self.config, int(self.state.sms[0, columns.M_PARTITION])
-        found = np.zeros((len(first), 2), np.int64)
-        find_all(self.state.sets, cfg, placed, wanted, found)
-        absent, missing = found[:, 0] < 0, found[:, 1]
-        number = self._shift[region] + asked
-        new = absent & ~self._asked[number]
-        self._asked[number] = True
-        far = homes_of(placed, cfg) != near
-        of = region, far.astype(np.int64)
-        number = asked * HASH & 0xFFFFFFFF
-        cold = np.where(absent, new & (number < self._cold[of] * (1 << 32)), missing > 0)
-        self._let_read(cold, region, missing)
-        kept = self._shared[region]
-        brought = ~cold & (kept | new | ~absent & (missing > 0))
-        wait = new * self._waits[self._at[of] + (number * self._number[of] >> 32)]
-        # As many cross for the first time as are cold, of the SMs of one partition.
-        crossing = far & (wait > across(cfg) // 2) & (number < self._cold[region].sum(axis=1) * (1 << 32))
-        at = when[first] * TICK
-        ready = (wait > 0) * (at + cfg.request_latency + cfg.slice_latency + wait - crossing * cfg.cross_back_latency)
-        for across_way, partition in ((False, near), (True, 1 - near)):
-            some = brought & (crossing == across_way)
-            bring_in(self.state, cfg, partition, not across_way, placed[some], missing[some] > 0, at[some], ready[some])
-
-    def _let_read(self, cold: npt.NDArray[np.bool_], region: Int64s, missing: Int64s) -> None:
-        """Count what cold lines read. More than the model's share of their array are others' reads: SMs share it."""
-        sectors = SECTORS_OF[missing]
-        for r in np.unique(region[cold]):
-            (lines,) = np.nonzero(cold & (region == r))
-            total = np.cumsum(sectors[lines])
-            within = total <= self._most[r]
-            cold[lines[~within]] = False
-            self._shared[r] |= not within.all()
-            self._most[r] -= total[within].max(initial=0)
 
 
 def homes_of(lines: Int64s, cfg: MemoryConfig) -> Int64s:

@@ -22,8 +22,9 @@ from sim.core.memory_state import LOAD
 from sim.counters import Inst, LaunchResult, Mem, Sampling, Sm, Stall
 from sim.engine import Engine, fill_turns
 from sim.isa import FLAG_STRONG, Col, Op, Space
-from sim.memory_system import LINE_BYTES, SECTORS, Region, gpc_of_each_sm
+from sim.memory_system import LINE_BYTES, SECTORS, gpc_of_each_sm
 from sim.profile import Profile
+from sim.scale_memory import Region
 
 Int64s = npt.NDArray[np.int64]
 

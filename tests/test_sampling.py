@@ -14,9 +14,9 @@ from sim.cli import app
 from sim.counters import Inst, Mem
 from sim.device import Device
 from sim.launch import LaunchError
-from sim.memory_system import Region, ScaleModelMemory
 from sim.profile import Profile, load_profile
 from sim.report import Report
+from sim.scale_memory import Region, ScaleModelMemory
 from sim.sweeps import SweepError
 from tests.core.launches import Recorded, run
 from tests.core.memory_packets import BASE, Bench

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, line_number, quotient
-from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put, put_behind, request, state_of, written
+from sim.core.address_map import MEMORY_BITS, home_partition, l2_set, quotient
+from sim.core.l2 import copy_for, drop, filled, find, make_room, other_row, put_behind, request, state_of, written
 from sim.core.memory_state import (
     B_BACK,
     B_DEPENDS,
@@ -457,48 +457,6 @@ def atomic(
         note_fill(entry, line, missing, 2 * j + 1, at)
         batch[B_ENTRY] = number
     touch_line(mem.touch[1], row, way, line, filled(state, missing) | (sectors << DIRTY_SHIFT), at)
-
-
-@kernel
-def bring_in(mem: Any, cfg: Any, near: int, copied: bool, lines: Any, new: Any, asked: Any, ready: Any) -> None:
-    """Use lines as others that ask for them do, uncounted.
-
-    Those of `new` come whole, if `copied` to both partitions, and so do those that leave as others come. `near` is the
-    partition in which such a line's data are there at tick `ready[k]`; it is asked for at `asked[k]`. What has to make
-    room is written with the next packets' requests.
-    """
-    for k in range(len(lines)):
-        line = line_number(lines[k])
-        home = home_partition(line, cfg.partitions)
-        index = l2_set(line, cfg)
-        comes = new[k] or find(mem.sets, home * cfg.slices * cfg.sets + index, line) < 0
-        for partition in range(cfg.partitions):
-            row = partition * cfg.slices * cfg.sets + index
-            way = find(mem.sets, row, line)
-            if way >= 0:
-                word = mem.sets[row, way]
-                if comes:
-                    word = word | VALID if word & COPY else filled(word, VALID)
-                put(mem, cfg, row, way, word, asked[k])
-            elif comes and (copied or partition == home):
-                kept = COPY | SHARED if partition != home else SHARED if copied and cfg.partitions > 1 else 0
-                put(mem, cfg, row, way, (line << STATE_BITS) | VALID | kept, asked[k])
-        if comes:
-            entry = mem.flight[near, flight_entry(line)]
-            note_fill(entry, line, VALID, -1, 0)
-            entry[F_READY] = ready[k]
-
-
-@kernel
-def find_all(sets: Any, cfg: Any, lines: Any, sectors: Any, out: Any) -> None:
-    """Of each line, in `out[k]`: the way at home, -1 if it is not there; what loads of its `sectors` fetch, a mask."""
-    for k in range(len(lines)):
-        line = line_number(lines[k])
-        row = home_partition(line, cfg.partitions) * cfg.slices * cfg.sets + l2_set(line, cfg)
-        way = find(sets, row, line)
-        state = state_of(sets, row, way)
-        out[k, 0] = way
-        out[k, 1] = with_group(sectors[k] & ~state, cfg.fetch_sectors) & ~state & VALID
 
 
 @kernel

@@ -100,7 +100,7 @@ JOIN_BITS = 10
     O_UNTIL,  # loads that arrive up to here join, or end it
 ) = range(2)
 O_COLUMNS = 2
-OPENED_BITS = 12
+OPENED_BITS = 14
 
 SEQUENCE_BITS = 20  #: of a packet's number among those of its SM
 SEQUENCE = (1 << SEQUENCE_BITS) - 1
