@@ -38,6 +38,10 @@ MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the 
 LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays that are first loaded late
 WHOLE = 4  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
 DIRTY_LINES = 2.0  #: that a set of the model may keep at least: what blocks write meets in few sets, as on the GPU
+#: of a DRAM channel, how long its commands and the turns of its bus keep it
+DRAM_INTERVALS = tuple(
+    f"{name}_ns" for name in ("tccd_long", "trrd", "tfaw", "trcd", "trp", "tras", "twr", "twtr", "trtw")
+)
 SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
 
@@ -63,7 +67,10 @@ def scale_model(profile: Profile, touched: float, meet: float = 1.0) -> Profile:
     gpcs = 1
     way = l2.line_bytes * l2.associativity * slices
     traffic = profile.launch_traffic
-    known: dict[str, float | tuple[int, ...]] = {}
+    # Whole channels and slices are more or fewer than the share; each takes as many times longer, or shorter.
+    known: dict[str, float | tuple[int, ...]] = {
+        f"dram.{name}": getattr(dram, name) * channels / (dram.channels * share) for name in DRAM_INTERVALS
+    }
     if l2.sm_distance_cycles is not None:
         known["l2.sm_distance_cycles"] = l2.sm_distance_cycles[sampled_sms(profile)]
     if traffic is not None:
@@ -109,16 +116,19 @@ def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
     block too many is a whole one, so that a grid that just needs another wave does so here.
     """
     every, ours = profile.gpu.sm_count, sampled_sms(profile)
-    filled = every * slots
-    turns = np.concatenate([fill_turns(profile, blocks, slots).T.reshape(-1), np.arange(filled, max(blocks, filled))])
-    in_turn = max(filled, blocks // every * every)
-    sm = np.arange(len(turns)) % every
-    chosen = turns[(sm >= ours.start) & (sm < ours.stop) & (turns < min(blocks, in_turn))]
+    turns = fill_turns(profile, blocks, slots)
+    filled = turns[turns < blocks]
+    chosen = turns[ours].T.reshape(-1)
+    chosen = chosen[chosen < blocks]
+    rest = np.arange(turns.size, blocks) if blocks > turns.size else np.setdiff1d(filled, chosen)
     wanted = -(-blocks * model_sms(profile) // every)
-    rest = np.arange(in_turn, blocks) if blocks > in_turn else np.setdiff1d(turns[turns < blocks], chosen)
-    last = wanted - len(chosen)
-    spread = rest[(2 * np.arange(last) + 1) * len(rest) // max(1, 2 * last)] if last > 0 else rest[:0]
-    return np.ascontiguousarray(np.append(chosen, spread)[:wanted])
+    return np.append(chosen, _one_of_each(rest, wanted - len(chosen)))[:wanted]
+
+
+def _one_of_each(blocks: Int64s, parts: int) -> Int64s:
+    """One of each of so many equal parts of the blocks, by chance."""
+    chance = np.random.default_rng(0).random(max(parts, 0))
+    return blocks[((np.arange(len(chance)) + chance) * len(blocks) / max(parts, 1)).astype(np.int64)]
 
 
 @dataclass
