@@ -32,7 +32,7 @@ class MemorySystem:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.config = memory_config(profile)
+        self.config = self._config_at(1.0)
         self._configs = {CLOCK_STEPS: self.config}  # by clock, in CLOCK_STEPS of the nominal one
         self.state = memory_state(profile)
         self.cold = True  #: L2 holds nothing that a kernel could want
@@ -47,8 +47,12 @@ class MemorySystem:
         """From here on the SMs' clock is `ratio` of the nominal one, which the memory system keeps."""
         step = max(1, round(ratio * CLOCK_STEPS))
         if step not in self._configs:
-            self._configs[step] = memory_config(self.profile, step / CLOCK_STEPS)
+            self._configs[step] = self._config_at(step / CLOCK_STEPS)
         self.config = self._configs[step]
+
+    def _config_at(self, clock: float) -> MemoryConfig:
+        """The configuration at an SMs' clock, of the nominal one."""
+        return memory_config(self.profile, clock)
 
     def flush(self) -> None:
         """Write back and empty the caches, uncounted, as a profiler does before a kernel; what it leaves is dirty."""
@@ -188,6 +192,7 @@ def memory_config(profile: Profile, clock: float = 1.0) -> MemoryConfig:
         slice_sector=moving(l2.sector_bytes, l2.slice_bytes_per_cycle / clock),
         slice_queue=cycles(l2.slice_queue_cycles),
         cross_sector=moving(l2.sector_bytes * slices, l2.cross_bytes_per_cycle / clock),
+        cross_slices=l2.partitions * slices,
         atomic_sector=cycles(l2.atomic_sector_cycles * clock),
         atomic_same_address=cycles(l2.atomic_same_address_cycles * clock),
         atomic_lines=l2.atomic_unit_bytes // l2.line_bytes,

@@ -127,8 +127,10 @@ def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
 
 def _one_of_each(blocks: Int64s, parts: int) -> Int64s:
     """One of each of so many equal parts of the blocks, by chance."""
-    chance = np.random.default_rng(0).random(max(parts, 0))
-    return blocks[((np.arange(len(chance)) + chance) * len(blocks) / max(parts, 1)).astype(np.int64)]
+    if parts <= 0:
+        return blocks[:0]
+    bounds = np.arange(parts + 1) * len(blocks) // parts
+    return blocks[np.random.default_rng(0).integers(bounds[:-1], bounds[1:])]
 
 
 @dataclass

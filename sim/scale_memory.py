@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.core import scale_model as columns
 from sim.core.layout import Requests as Packets
-from sim.core.memory_state import Int64s
+from sim.core.memory_state import Int64s, MemoryConfig
 from sim.core.scale_model import ScaleModel, move_pages, redirect
 from sim.memory_system import MemorySystem
 from sim.profile import Profile
@@ -52,6 +52,14 @@ class ScaleModelMemory(MemorySystem):
             touched=np.zeros(0, np.int64),
             lines=np.zeros((0, columns.N_COLUMNS), np.int64),
         )
+
+    def _config_at(self, clock: float) -> MemoryConfig:
+        """All SMs are of one partition: what they read comes one way, what they write goes the other.
+
+        Of the GPU's each way has a half of both. So here both go one way, which is as wide as the two.
+        """
+        config = super()._config_at(clock)
+        return config._replace(cross_slices=config.slices)
 
     def weave(self, packets: Packets, t_start: int, t_end: int) -> None:
         """`MemorySystem.weave` of the lines where they are placed."""

@@ -155,8 +155,9 @@ def enter_past_stores(mem: Any, cfg: Any, place: int, arrive: int, sectors: int)
 @kernel
 def cross(mem: Any, cfg: Any, place: int, leave: int, sectors: int) -> int:
     """Take the way out of the partition of slice `place` for so much; when the look-up at home starts."""
-    start = max(leave + cfg.cross_latency, mem.slices[place, S_CROSS])
-    mem.slices[place, S_CROSS] = start + sectors * cfg.cross_sector
+    way = mem.slices[place if place < cfg.cross_slices else place - cfg.cross_slices]
+    start = max(leave + cfg.cross_latency, way[S_CROSS])
+    way[S_CROSS] = start + sectors * cfg.cross_sector
     mem.slice_busy[0] += slice_work(cfg, sectors)
     return start
 

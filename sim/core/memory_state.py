@@ -206,7 +206,8 @@ class MemoryConfig(NamedTuple):
     slice_request: int  # slice input, a packet that is answered with data at least
     slice_sector: int
     slice_queue: int  # what waits before the slices, on average, beyond which stores take the CPCs' ports for longer
-    cross_sector: int  # a slice's share of the way between the partitions
+    cross_sector: int  # a slice's share of the way out of its partition
+    cross_slices: int  # of all slices, so many have such a way; the others share theirs
     atomic_sector: int
     atomic_same_address: int
     atomic_lines: int
