@@ -112,25 +112,26 @@ def sampled_sms(profile: Profile) -> slice:
 def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
     """The model's part of a grid of `blocks`: those of `sampled_sms`, in order of their start.
 
-    After the fill, of which the turns are known, SMs get theirs in turn; what is left then goes to any SMs. A part of a
-    block too many is a whole one, so that a grid that just needs another wave does so here.
+    The turns of the fill are known. Later blocks go to whichever SM has room, often to both of a TPC one after the
+    other: two neighbours of each part of them are the model's. A part of a block too many is a whole one, so that a
+    grid that just needs another wave does so here.
     """
     every, ours = profile.gpu.sm_count, sampled_sms(profile)
     turns = fill_turns(profile, blocks, slots)
     filled = turns[turns < blocks]
     chosen = turns[ours].T.reshape(-1)
     chosen = chosen[chosen < blocks]
-    rest = np.arange(turns.size, blocks) if blocks > turns.size else np.setdiff1d(filled, chosen)
     wanted = -(-blocks * model_sms(profile) // every)
-    return np.append(chosen, _one_of_each(rest, wanted - len(chosen)))[:wanted]
+    later = np.arange(turns.size, blocks) if blocks > turns.size else np.setdiff1d(filled, chosen)
+    return np.append(chosen, _neighbours(later, wanted - len(chosen), profile.gpu.sms_per_tpc))[:wanted]
 
 
-def _one_of_each(blocks: Int64s, parts: int) -> Int64s:
-    """One of each of so many equal parts of the blocks, by chance."""
-    if parts <= 0:
-        return blocks[:0]
-    bounds = np.arange(parts + 1) * len(blocks) // parts
-    return blocks[np.random.default_rng(0).integers(bounds[:-1], bounds[1:])]
+def _neighbours(blocks: Int64s, number: int, together: int) -> Int64s:
+    """So many of the blocks, so many of them neighbours: some by chance of each of equal parts."""
+    parts = -(-max(0, number) // together)
+    bounds = np.arange(parts + 1) * len(blocks) // max(1, parts)
+    first = np.random.default_rng(0).integers(bounds[:-1], np.maximum(bounds[1:] - together, bounds[:-1]) + 1)
+    return blocks[(first[:, None] + np.arange(together)).reshape(-1)[: max(0, number)]]
 
 
 @dataclass

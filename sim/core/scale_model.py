@@ -192,22 +192,23 @@ def fetch_for_others(model: Any, mem: Any, cfg: Any, noted: Any) -> None:
     absent, far, chance = way < 0, home != near, (noted[N_LINE] & 0x7FFFFFFF) * HASH & 0xFFFFFFFF
     new = absent and noted[N_NEW] != 0
     cold = (new and chance < region[G_COLD + far]) if absent else missing != 0
-    if cold:  # more than the model's share of the array are others' reads: SMs share it
+    # As many cross for the first time as are cold, of the SMs of one partition.
+    crossing = far and chance < region[G_COLD] + region[G_COLD_FAR]
+    if cold:
         read = sector_count(missing)
-        cold = read <= region[G_MOST]
-        if cold:
+        if read <= region[G_MOST]:
             region[G_MOST] -= read
-        else:
-            region[G_KEPT] = 1
-    if cold or not (region[G_KEPT] or new or (missing and not absent)):
+            return
+        # More than the model's share of the array: others have read it, as many in each partition, so SMs share it.
+        region[G_KEPT] = 1
+        crossing = far and chance & 1 != 0
+        if new:  # its wait is one of those of lines that are not cold
+            never = region[G_COLD + far]
+            chance = never + (((1 << HASH_BITS) - 1 - never) * ((chance << 16) // never) >> 16)
+    if not (region[G_KEPT] or new or (missing and not absent)):
         return
     wait = model.waits[region[G_WAITS_AT + far] + (chance * region[G_WAITS + far] >> HASH_BITS)] if new else 0
-    # As many cross for the first time as are cold, of the SMs of one partition.
-    crossing = (
-        far
-        and wait > (cfg.cross_latency + cfg.cross_back_latency) // 2
-        and chance < region[G_COLD] + region[G_COLD_FAR]
-    )
+    crossing = crossing and wait > (cfg.cross_latency + cfg.cross_back_latency) // 2
     asked = noted[N_TIME] * TICK
     ready = 0
     if wait > 0:
