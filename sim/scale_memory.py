@@ -35,9 +35,10 @@ class Region:
 class ScaleModelMemory(MemorySystem):
     """The memory system of a scale model, whose few SMs run a part of a launch's blocks.
 
-    Pages get their places in L2 and DRAM as they are first touched, one after another: so the data of a part of the
-    blocks fill sets, channels and rows as evenly as all blocks' would. Of what SMs share, those lines are in L2, or on
-    their way, that some other SM of the whole GPU would have asked for; and they stay, for the others use them as well.
+    Pages get their places in L2 and DRAM as they are first touched, those of an array one after another: so the data of
+    a part of the blocks fill partitions, sets, channels and rows as evenly as all blocks' would. Of what SMs share,
+    those lines are in L2, or on their way, that some other SM of the whole GPU would have asked for; and they stay, for
+    the others use them as well.
     """
 
     def __init__(self, profile: Profile, regions: Sequence[Region]) -> None:
@@ -48,7 +49,7 @@ class ScaleModelMemory(MemorySystem):
             waits=np.concatenate([NO_WAIT, *(part for region in regions for part in region.waits)]),
             slots=np.zeros(sum(region.end - region.first for region in regions), np.int32),
             pages=_no_pages(0),
-            placed=np.zeros(1, np.int64),
+            placed=np.array([0, sum(map(_pages, regions))]),
             touched=np.zeros(0, np.int64),
             lines=np.zeros((0, columns.N_COLUMNS), np.int64),
         )
@@ -71,18 +72,25 @@ class ScaleModelMemory(MemorySystem):
 def _regions(regions: Sequence[Region]) -> Int64s:
     """The regions' columns."""
     table = np.zeros((len(regions), columns.G_COLUMNS), np.int64)
-    lines, waits = 0, len(NO_WAIT)
+    lines, waits, place = 0, len(NO_WAIT), 0
     for row, region in zip(table, regions, strict=True):
         row[[columns.G_FIRST, columns.G_END]] = region.first, region.end
         row[columns.G_SHIFT] = lines - region.first
         row[[columns.G_KEPT, columns.G_MOST]] = region.shared, region.most
+        row[columns.G_PLACE] = place
         lines += region.end - region.first
+        place += _pages(region)
         for far in (0, 1):
             row[columns.G_COLD + far] = round(region.cold[far] * (1 << columns.HASH_BITS))
             row[columns.G_WAITS + far] = len(region.waits[far])
             row[columns.G_WAITS_AT + far] = waits
             waits += len(region.waits[far])
     return table
+
+
+def _pages(region: Region) -> int:
+    """At most so many pages have the region's lines."""
+    return (region.end - region.first >> columns.PAGE_BITS) + 2
 
 
 def _no_pages(entries: int) -> Int64s:

@@ -11,15 +11,17 @@ from typer.testing import CliRunner
 import sim
 from sim import sampling
 from sim.cli import app
+from sim.core.memory_state import LOAD, STORE
 from sim.counters import Inst, Mem
 from sim.device import Device
 from sim.launch import LaunchError
+from sim.memory_system import MemorySystem
 from sim.profile import Profile, load_profile
 from sim.report import Report
 from sim.scale_memory import Region, ScaleModelMemory
 from sim.sweeps import SweepError
 from tests.core.launches import Recorded, run
-from tests.core.memory_packets import BASE, Bench
+from tests.core.memory_packets import BASE, WHOLE, Bench, requests
 from tests.core.test_accounting import check_blocks, check_counts
 from workloads import matmul, memory, shared
 
@@ -90,7 +92,7 @@ WITH_ONE_THAT_IS_OFF = [
 ]
 
 
-@pytest.mark.parametrize("name", WITH_ONE_THAT_IS_OFF)
+@pytest.mark.parametrize("name", KERNELS)
 def test_sampled_is_near_full(name):
     full, _ = run(KERNELS[name](), gpu=GPU, flush=True, detail="full")
     report, device = sampled(KERNELS[name]())
@@ -187,6 +189,14 @@ def test_a_scale_model_has_its_share_of_the_blocks_each_once(blocks, sms):
     chosen = sampling.model_blocks(profile, blocks, 4)
     assert len(chosen) == len(set(chosen)) == -(-blocks * sampling.model_sms(profile) // sms)
     assert 0 <= chosen.min() and chosen.max() < blocks
+
+
+def test_later_blocks_are_pairs_of_neighbours_one_of_each_part():
+    later = sampling.model_blocks(load_profile(GPU), 4224, 4)[32:].reshape(-1, 2)  # 132 * 32, of which 528 in the fill
+    np.testing.assert_array_equal(later[:, 1], later[:, 0] + 1)
+    parts = 528 + np.arange(113) * (4224 - 528) // 112
+    assert ((later[:, 0] >= parts[:-1]) & (later[:, 1] < parts[1:])).all()
+    assert len(set(later[:, 0] % 132)) > 50  # not always the same place of a turn, which blocks of one column may have
 
 
 def test_a_grid_that_just_needs_another_wave_does_so_in_the_scale_model():
@@ -347,6 +357,61 @@ def test_what_leaves_l2_is_read_again_unless_more_than_its_share_shows_that_sms_
         bench.memory.flush()  # as if other data had pushed them out
 
 
+def test_lines_beyond_the_share_wait_as_others_and_half_of_the_far_ones_cross():
+    lines = range(1 << 16, 1 << 17, 16)
+    l2 = load_profile(GPU).l2
+    across = l2.far_extra_cycles  # of lines that are not cold, all found far: as long as the way there
+    found = waits(220, 0.5), np.where(np.arange(100) < 50, 2 * across, across) * 256
+    bench = memory_of([Region(BASE + lines.start, BASE + lines.stop, (0.5, 0.5), found, most=0)])
+    times = np.array([bench.one(10_000 * k, line) for k, line in enumerate(lines)])
+    hit = l2.hit_latency_cycles + bench.profile.l2.sm_distance_cycles[0]
+    assert bench.count(Mem.DRAM_READ) == 0
+    assert ((times < hit + 10).mean(), (times > hit + 1.5 * across).mean()) == (pytest.approx(0.5, abs=0.02), 0)
+    far = [line for line, time in zip(lines, times, strict=True) if time > hit + across / 2]
+    for k, line in enumerate(far):
+        bench.one(100_000_000 + 10_000 * k, line)
+    # Half were cold, of which half cross; of the others all do.
+    assert bench.count(Mem.L2_CROSSED) == pytest.approx(4 * 0.75 * len(far), rel=0.05)
+
+
+def test_half_of_the_pages_of_each_array_have_their_home_in_either_partition():
+    """Every 17th block, which touches eight pages of one array and one of another."""
+    x, y = 0, 1 << 18
+    regions = [Region(BASE + first, BASE + first + (1 << 17), shared=False) for first in (x, y)]
+    bench = memory_of(regions)
+    crossed = 0
+    blocks = range(0, 17 * 256, 17)
+    for block in blocks:
+        bench.send(1000 * block, *range(x + 64 * block, x + 64 * (block + 1)))
+        before = bench.count(Mem.L2_CROSSED)
+        bench.send(1000 * block + 500, *range(y + 8 * block, y + 8 * (block + 1)))
+        crossed += bench.count(Mem.L2_CROSSED) - before
+    assert crossed == pytest.approx(4 * 8 * len(blocks) / 2, abs=4 * 32)  # but for the chunk that the last are in
+
+
+def test_what_a_models_sms_read_and_write_crosses_by_one_way():
+    """On the GPU each way has what SMs of one partition read, and what those of the other write."""
+
+    def last_load(memory, stores):
+        q = requests(memory.profile.gpu.sm_count, 64)
+        q.sectors[:], q.asked[:], q.line[0] = WHOLE, 128, BASE + np.arange(64)
+        q.n[0], q.kind[0] = 64, STORE
+        memory.weave(q, 0, 5_000)  # now the lines are at home
+        q.n[0], q.n[1:], q.kind[0], q.kind[1:], q.time[:] = 64, stores, LOAD, STORE, 10_000
+        q.line[1:] = BASE + (1 << 12) + np.arange(7 * 64).reshape(7, 64)
+        q.line[0] = BASE + np.arange(64)
+        memory.weave(q, 10_000, 15_000)
+        return q.done[0].max()
+
+    profile = sampling.scale_model(load_profile(GPU), 0.5)
+    two_ways, one_way = (
+        last_load(of(profile), 16) - last_load(of(profile), 0)
+        for of in (MemorySystem, lambda profile: ScaleModelMemory(profile, ()))
+    )
+    all_stores = 7 * 16 / 2 * 128 / profile.l2.cross_bytes_per_cycle  # those that cross
+    assert two_ways < 0.25 * all_stores < 0.75 * all_stores < one_way < 1.25 * all_stores
+
+
 def test_lines_that_others_use_as_well_are_there_however_full_l2_is():
     array = np.random.default_rng(0).permutation(2000)
     lines = Region(BASE, BASE + len(array), (0.0, 0.0), (waits(0, 1), waits(0, 1)))
@@ -375,3 +440,6 @@ def test_a_scale_model_keeps_latencies_and_shares_rates():
             model.l2.slices * model.l2.slice_bytes_per_cycle
         )
         assert profile.dram.peak_gbytes_per_s * part == pytest.approx(model.dram.peak_gbytes_per_s)
+        for interval in ("trrd_ns", "tfaw_ns", "trp_ns", "twtr_ns"):  # 12 channels are to do no more than 11.64
+            rates = [of.dram.channels / getattr(of.dram, interval) for of in (profile, model)]
+            assert rates[0] * part == pytest.approx(rates[1])

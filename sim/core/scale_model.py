@@ -45,8 +45,9 @@ HASH_BITS = 32
     G_WAITS_FAR,
     G_WAITS_AT,
     G_WAITS_AT_FAR,
-) = range(11)
-G_COLUMNS = 11
+    G_PLACE,  # of the next of its pages
+) = range(12)
+G_COLUMNS = 12
 
 # --- lines that loads of a step ask for, each once: lines[line, N_COLUMNS]
 (
@@ -71,7 +72,7 @@ class ScaleModel(NamedTuple):
     waits: Int64s
     slots: npt.NDArray[np.int32]  # [lines of all regions] 1 + where in `lines` it was last, 0 never
     pages: Int64s
-    placed: Int64s  # [1] how many pages
+    placed: Int64s  # [2] pages that have places; the next place of one that is in no region
     # scratch of a step
     touched: Int64s  # [packets] pages, for the first time
     lines: Int64s
@@ -96,7 +97,7 @@ def redirect(model: Any, mem: Any, cfg: Any, q: Any) -> None:
 
 @kernel
 def place_pages(model: Any, q: Any) -> None:
-    """Give pages that are touched for the first time the next places: those of a step by number, as they lie."""
+    """Give pages that are touched for the first time the next places of their array, in a step in order of number."""
     count = 0
     for sm in range(len(q.n)):
         for k in range(q.n[sm]):
@@ -111,7 +112,11 @@ def place_pages(model: Any, q: Any) -> None:
                 model.touched[at] = page
                 count += 1
     for k in range(count):
-        model.pages[page_entry(model.pages, model.touched[k]), P_PLACE] = model.placed[0] + k
+        page = model.touched[k]
+        region = region_of(model.regions, page << PAGE_BITS | (1 << PAGE_BITS) - 1)
+        places = model.placed[1:] if region < 0 else model.regions[region, G_PLACE:]
+        model.pages[page_entry(model.pages, page), P_PLACE] = places[0]
+        places[0] += 1
     model.placed[0] += count
 
 
@@ -201,7 +206,7 @@ def fetch_for_others(model: Any, mem: Any, cfg: Any, noted: Any) -> None:
             return
         # More than the model's share of the array: others have read it, as many in each partition, so SMs share it.
         region[G_KEPT] = 1
-        crossing = far and chance & 1 != 0
+        crossing = far and (chance >> 16) & 1 != 0
         if new:  # its wait is one of those of lines that are not cold
             never = region[G_COLD + far]
             chance = never + (((1 << HASH_BITS) - 1 - never) * ((chance << 16) // never) >> 16)
