@@ -36,7 +36,9 @@ WATCHED_CYCLES = 2500  #: in which it is noted which sectors SMs ask for, at lea
 WATCHED_INSTRUCTIONS = 300_000  #: and until the whole GPU has executed so many;
 MOST_WATCHED = 400_000  #: instructions after which there is no waiting for the cycles where SMs share no array
 LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays that are first loaded late
-WHOLE = 4  #: times their share that they touch at the beginning: from here on they touch all of an array in the end
+#: times their share that they touch at the beginning: with tiles, of which blocks of a row share one, it is twice at
+#: least, and they touch all of the array in the end; with halos it is 1.3
+WHOLE = 1.75
 DIRTY_LINES = 2.0  #: that a set of the model may keep at least: what blocks write meets in few sets, as on the GPU
 #: of a DRAM channel, how long its commands and the turns of its bus keep it
 DRAM_INTERVALS = tuple(
