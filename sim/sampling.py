@@ -39,6 +39,7 @@ LONGEST_WATCHED = 1_200_000  #: instructions up to which is waited for arrays th
 #: times their share that they touch at the beginning: with tiles, of which blocks of a row share one, it is twice at
 #: least, and they touch all of the array in the end; with halos it is 1.3
 WHOLE = 1.75
+GOLDEN = (5**0.5 - 1) / 2  #: whose multiples are spread evenly, modulo 1, whatever others they are added to
 DIRTY_LINES = 2.0  #: that a set of the model may keep at least: what blocks write meets in few sets, as on the GPU
 #: of a DRAM channel, how long its commands and the turns of its bus keep it
 DRAM_INTERVALS = tuple(
@@ -129,11 +130,14 @@ def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
 
 
 def _neighbours(blocks: Int64s, number: int, together: int) -> Int64s:
-    """So many of the blocks, so many of them neighbours: some by chance of each of equal parts."""
+    """So many of the blocks, so many of them neighbours: one group of each of equal parts.
+
+    Which of its part goes by the golden ratio, so all columns and edges of a grid have their share of them.
+    """
     parts = -(-max(0, number) // together)
-    bounds = np.arange(parts + 1) * len(blocks) // max(1, parts)
-    first = np.random.default_rng(0).integers(bounds[:-1], np.maximum(bounds[1:] - together, bounds[:-1]) + 1)
-    return blocks[(first[:, None] + np.arange(together)).reshape(-1)[: max(0, number)]]
+    bounds = np.arange(parts + 1) * (len(blocks) // together) // max(1, parts)
+    groups = bounds[:-1] + (np.arange(parts) * GOLDEN % 1 * np.diff(bounds)).astype(np.int64)
+    return blocks[(groups[:, None] * together + np.arange(together)).reshape(-1)[: max(0, number)]]
 
 
 @dataclass

@@ -194,9 +194,17 @@ def test_a_scale_model_has_its_share_of_the_blocks_each_once(blocks, sms):
 def test_later_blocks_are_pairs_of_neighbours_one_of_each_part():
     later = sampling.model_blocks(load_profile(GPU), 4224, 4)[32:].reshape(-1, 2)  # 132 * 32, of which 528 in the fill
     np.testing.assert_array_equal(later[:, 1], later[:, 0] + 1)
-    parts = 528 + np.arange(113) * (4224 - 528) // 112
+    parts = 528 + 2 * (np.arange(113) * (4224 - 528) // 2 // 112)
     assert ((later[:, 0] >= parts[:-1]) & (later[:, 1] < parts[1:])).all()
-    assert len(set(later[:, 0] % 132)) > 50  # not always the same place of a turn, which blocks of one column may have
+    assert len(set(later[:, 0] % 132)) > 50  # not always one place of a turn: blocks of one column may have it
+
+
+@pytest.mark.parametrize("columns", [4, 8, 32, 33, 63, 128, 132])
+def test_later_blocks_are_of_all_columns_alike(columns):
+    later = sampling.model_blocks(load_profile(GPU), 132 * 256, 4)[32:]
+    shares = np.bincount(later % columns, minlength=columns) / len(later) * columns
+    assert shares.std() < 0.6 * (columns / len(later)) ** 0.5  # by chance 1
+    assert 0.9 < shares[-4:].mean() < 1.1  # the edge
 
 
 def test_a_grid_that_just_needs_another_wave_does_so_in_the_scale_model():
