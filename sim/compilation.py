@@ -84,7 +84,7 @@ def _smallest_engine() -> Engine:
         profile,
         Launch(program, (1, 1, 1), (32, 1, 1), ()),
         occupancy(profile, 32, program.registers),
-        ScaleModelMemory(profile, ()),
+        ScaleModelMemory(profile, ()),  # calls what every memory system does, and its own
         global_memory=np.zeros(256, np.uint8),
         allocations=[(0, 256)],
         local_base=0,

@@ -545,10 +545,8 @@ class Engine:
     @property
     def error(self) -> npt.NDArray[np.int64] | None:
         """The first error, by SM, or None."""
-        errors = self._errors
-        if not errors[:, layout.ER_CODE].any():
-            return None
-        return np.asarray(errors[np.flatnonzero(errors[:, layout.ER_CODE])[0]])
+        bad = np.flatnonzero(self._errors[:, layout.ER_CODE])
+        return np.asarray(self._errors[bad[0]]) if len(bad) else None
 
     @cached_property
     def _errors(self) -> npt.NDArray[np.int64]:

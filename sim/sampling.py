@@ -42,9 +42,7 @@ WHOLE = 1.75
 GOLDEN = (5**0.5 - 1) / 2  #: whose multiples are spread evenly, modulo 1, whatever others they are added to
 DIRTY_LINES = 2.0  #: that a set of the model may keep at least: what blocks write meets in few sets, as on the GPU
 #: of a DRAM channel, how long its commands and the turns of its bus keep it
-DRAM_INTERVALS = tuple(
-    f"{name}_ns" for name in ("tccd_long", "trrd", "tfaw", "trcd", "trp", "tras", "twr", "twtr", "trtw")
-)
+DRAM_INTERVALS = ("tccd_long_ns", "trrd_ns", "tfaw_ns", "trcd_ns", "trp_ns", "tras_ns", "twr_ns", "twtr_ns", "trtw_ns")
 SHARED = 0.1  #: part of what the model's SMs touch of an array that others touch as well: beyond, SMs share it
 
 
@@ -126,7 +124,7 @@ def model_blocks(profile: Profile, blocks: int, slots: int) -> Int64s:
     chosen = chosen[chosen < blocks]
     wanted = -(-blocks * model_sms(profile) // every)
     later = np.arange(turns.size, blocks) if blocks > turns.size else np.setdiff1d(filled, chosen)
-    return np.append(chosen, _neighbours(later, wanted - len(chosen), profile.gpu.sms_per_tpc))[:wanted]
+    return np.append(chosen, _neighbours(later, max(0, wanted - len(chosen)), profile.gpu.sms_per_tpc))[:wanted]
 
 
 def _neighbours(blocks: Int64s, number: int, together: int) -> Int64s:
@@ -134,10 +132,10 @@ def _neighbours(blocks: Int64s, number: int, together: int) -> Int64s:
 
     Which of its part goes by the golden ratio, so all columns and edges of a grid have their share of them.
     """
-    parts = -(-max(0, number) // together)
+    parts = -(-number // together)
     bounds = np.arange(parts + 1) * (len(blocks) // together) // max(1, parts)
     groups = bounds[:-1] + (np.arange(parts) * GOLDEN % 1 * np.diff(bounds)).astype(np.int64)
-    return blocks[(groups[:, None] * together + np.arange(together)).reshape(-1)[: max(0, number)]]
+    return blocks[(groups[:, None] * together + np.arange(together)).reshape(-1)[:number]]
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sim.core.address_map import home_partition, l2_set, line_number
+from sim.core.address_map import SCATTER, home_partition, l2_set, line_number
 from sim.core.l2 import filled, find, put, state_of
 from sim.core.l2_access import flight_entry, note_fill, with_group
 from sim.core.memory_state import (
@@ -29,7 +29,6 @@ from sim.core.memory_state import (
 from sim.core.xbar import sector_count
 
 PAGE_BITS = 3  #: lines of a page: as many bytes as a block of 256 threads reads words
-HASH = 2654435761  #: spreads numbers over 32 bits (Knuth, TAOCP 6.4)
 HASH_BITS = 32
 
 # --- arrays of which it is known what other SMs do, by their first lines: regions[region, G_COLUMNS]
@@ -121,9 +120,15 @@ def place_pages(model: Any, q: Any) -> None:
 
 
 @kernel
+def scattered(number: int) -> int:
+    """A number below 1 << HASH_BITS, by the low 31 bits of another, as if by chance."""
+    return (number & 0x7FFFFFFF) * SCATTER & ((1 << HASH_BITS) - 1)
+
+
+@kernel
 def page_entry(pages: Any, page: int) -> int:
     """The page's entry, or the free one for it. `len(pages)` is a power of two, and more than there are pages."""
-    entry = (page & 0x7FFFFFFF) * HASH & 0xFFFFFFFF
+    entry = scattered(page)
     entry = (entry ^ entry >> 16) & (len(pages) - 1)
     while pages[entry, P_PAGE] != page and pages[entry, P_PAGE] >= 0:
         entry = (entry + 1) & (len(pages) - 1)
@@ -194,7 +199,7 @@ def fetch_for_others(model: Any, mem: Any, cfg: Any, noted: Any) -> None:
     way = find(mem.sets, row, line)
     state = state_of(mem.sets, row, way)
     missing = with_group(noted[N_SECTORS] & ~state, cfg.fetch_sectors) & ~state & VALID
-    absent, far, chance = way < 0, home != near, (noted[N_LINE] & 0x7FFFFFFF) * HASH & 0xFFFFFFFF
+    absent, far, chance = way < 0, home != near, scattered(noted[N_LINE])
     new = absent and noted[N_NEW] != 0
     cold = (new and chance < region[G_COLD + far]) if absent else missing != 0
     # As many cross for the first time as are cold, of the SMs of one partition.
